@@ -1,0 +1,35 @@
+# One virtual environment, made on first use. PYTHON chooses the interpreter it is made with.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check format evidence clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[test,check]"
+	touch $(STAMP)
+
+demo: $(STAMP)  ## the main job: a private robust fit, its guarantee and its picture
+	$(BIN)/stillspace demo --out demo
+
+test: $(STAMP)  ## all tests; about 5 minutes on 2 cores
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+check: $(STAMP)  ## linters, formatting, strict types, layering
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+evidence: $(STAMP)  ## the longer proofs; writes the tables in evidence/
+	$(BIN)/python -m evidence
+
+clean:
+	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,33 @@
+"""PCA that stays right with outliers and says nothing about any single person.
+
+`import stillspace` imports nothing else; names load when they are used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
+    from stillspace.privacy import Guarantee
+
+__version__ = "0.1.0"
+
+__all__ = ["Guarantee", "PrivatePCA", "PrivateRobustPCA", "RobustPCA", "__version__"]
+
+_HOMES = {
+    "Guarantee": "stillspace.privacy",
+    "PrivatePCA": "stillspace.estimators",
+    "PrivateRobustPCA": "stillspace.estimators",
+    "RobustPCA": "stillspace.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    msg = f"module 'stillspace' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,42 @@
+"""The typer app: its commands, and `--version`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stillspace import __version__
+from stillspace.cli.console import out
+from stillspace.cli.demo import demo
+from stillspace.cli.fit import fit
+
+app = typer.Typer(
+    name="stillspace",
+    help="PCA that stays right with outliers and says nothing about any single person.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # its tracebacks could print local variables: rows
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,  # a wrong option is then one plain sentence too, not a box
+)
+app.command()(demo)
+app.command()(fit)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        out(f"stillspace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """PCA that stays right with outliers and says nothing about any single person."""

@@ -1,0 +1,98 @@
+"""How commands speak: results on stdout, one line a warning, one sentence an error."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+if TYPE_CHECKING:
+    from stillspace.privacy import Guarantee
+
+P = ParamSpec("P")
+
+USAGE, FAILURE = 2, 1
+"""Exit codes: what was asked for cannot be done; or something else went wrong."""
+
+
+class UsageError(ValueError):
+    """The command was called with something that it cannot do."""
+
+
+class DataError(ValueError):
+    """A file does not hold what it should. The message never shows what it does hold."""
+
+
+def out(text: Any) -> None:
+    """Print a result: text as it is, or something that rich can draw."""
+    # A new console each time: it then writes to whatever sys.stdout is by now.
+    Console(highlight=False, soft_wrap=isinstance(text, str)).print(text, markup=False)
+
+
+def say(label: str, text: str, style: str = "bold") -> None:
+    """Print a labelled paragraph."""
+    console = Console(highlight=False)
+    console.print(f"[{style}]{escape(label)}[/]  {escape(text)}", soft_wrap=True)
+
+
+def say_guarantee(label: str, guarantee: Guarantee) -> None:
+    """Print a guarantee in words: the promise, then what it rests on and leaves out, as a list."""
+    say(label, str(replace(guarantee, assumptions=())))
+    for assumption in guarantee.assumptions:
+        out(f"  - {assumption}")
+
+
+def command(function: Callable[P, None]) -> Callable[P, None]:
+    """Make a function a command: expected errors become a sentence and an exit code.
+
+    The estimators' warnings become one line each. All others are switched off: NumPy's, for
+    example, would tell what is in the rows.
+    """
+
+    @wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            try:
+                function(*args, **kwargs)
+            except BrokenPipeError:  # the reader of our output went away: typer ends quietly
+                raise
+            except DataError as error:
+                _fail(str(error), FAILURE)
+            except (ValueError, TypeError) as error:  # NotAccountedError is a ValueError
+                _fail(str(error), USAGE)
+            except OSError as error:
+                _fail(_os_sentence(error), FAILURE)
+            except ModuleNotFoundError as error:
+                _fail(str(error), FAILURE)
+
+    return told
+
+
+def _fail(sentence: str, code: int) -> None:
+    _stderr("Error", sentence, "bold red")
+    raise typer.Exit(code)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    _stderr("Warning", str(message), "yellow")
+
+
+def _stderr(label: str, text: str, style: str) -> None:
+    line = " ".join(text.split())
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[{style}]{label}:[/] {escape(line)}", soft_wrap=True)
+
+
+def _os_sentence(error: OSError) -> str:
+    reason = error.strerror or "it could not be read or written"
+    reason = reason.rstrip(".")
+    return f"{error.filename}: {reason}." if error.filename else f"{reason}."

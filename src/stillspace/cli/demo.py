@@ -1,0 +1,40 @@
+"""`stillspace demo`: four fits of one contaminated data set, and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from stillspace.cli.console import command, out, say, say_guarantee
+
+
+@command
+def demo(
+    out_dir: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the picture.")
+    ] = Path("demo"),
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the synthetic rows. The noise is never seeded.")
+    ] = 0,
+) -> None:
+    """Fit made-up rows, three in ten of them wrong, with and without privacy; draw what happens."""
+    # Only here: `stillspace --help` need not wait for NumPy and the kernels.
+    from stillspace.demo import Demo, run_demo, write_picture  # noqa: PLC0415
+
+    out("Synthetic data with a cluster of wrong rows; the truth is known. Fitting four times …")
+    shown: Demo = run_demo(seed)
+    table = Table("method", "private?")
+    for head in ("epsilon", "error d²", "worst angle"):
+        table.add_column(head, justify="right")
+    for fit in shown.fits:
+        private = fit.guarantee is not None
+        epsilon = f"{fit.guarantee.epsilon:.3g}" if fit.guarantee else "-"
+        cells = ("yes" if private else "no", epsilon, f"{fit.error:.2g}", f"{fit.angle:.2f}°")
+        table.add_row(fit.name, *cells)
+    out(table)
+    say_guarantee("Guarantee of PrivateRobustPCA:", shown.guarantee)
+    path = write_picture(shown, out_dir)
+    say("Picture:", str(path))

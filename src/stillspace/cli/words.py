@@ -1,0 +1,55 @@
+"""A plan in words, for people who have not read the paper."""
+
+from __future__ import annotations
+
+from stillspace.parts.sampling import All, Poisson
+from stillspace.parts.stops import Never
+from stillspace.plan import GivenStart, MomentStart, Plan, RandomStart, RunStart, Start
+from stillspace.release import Release
+
+
+def plan_in_words(plan: Plan) -> str:
+    """Return one or two sentences that say what ran."""
+    if plan.release is None or plan.n_iter == 0:
+        return f"{plan.name}: {_start(plan.start, alone=True)}."
+    return (
+        f"{plan.name}: {_start(plan.start)}, then {_steps(plan)} with the "
+        f"{plan.release.query.name} of {_rows(plan.release)}{_noise(plan.release)}."
+    )
+
+
+def _steps(plan: Plan) -> str:
+    bound = "" if isinstance(plan.stop, Never) else "up to "
+    return f"{bound}{plan.n_iter} step{'s' if plan.n_iter > 1 else ''}"
+
+
+def _start(start: Start, *, alone: bool = False) -> str:
+    if isinstance(start, MomentStart):
+        if not start.release.noisy:
+            return "the second moment's top eigenvectors" if alone else "a start from PCA"
+        noise = _noise(start.release)
+        if alone:
+            return f"the top eigenvectors of the second moment of all rows{noise}"
+        return f"a start from private PCA with {start.share:.0%} of the budget{noise}"
+    if isinstance(start, RunStart):
+        return (
+            f"a start from {start.plan.name or 'another plan'} with {start.share:.0%} of the budget"
+        )
+    if isinstance(start, GivenStart):
+        return "a given start"
+    return "a random start" if isinstance(start, RandomStart) else "the paper's random matrix"
+
+
+def _rows(release: Release) -> str:
+    sampling = release.sampling
+    if isinstance(sampling, All):
+        return "all rows"
+    about = "about " if isinstance(sampling, Poisson) else ""
+    return f"{about}{release.divisor:.4g} rows each, drawn by {sampling.name} sampling"
+
+
+def _noise(release: Release) -> str:
+    """Return the noise on the released mean, in the unit of the scaled rows."""
+    if not release.noisy:
+        return ""
+    return f" (noise {release.sigma(0) / release.divisor:.2g} on the mean)"

@@ -1,0 +1,88 @@
+"""What the three estimators share: transform, orientation of components, tags."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from stillspace._typing import AnyArray, FloatArray
+from stillspace.estimators._validation import checked_array
+from stillspace.parts.noise import secure_generator, seeded_generator
+from stillspace.run import Result
+
+
+class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted subspace: `components_` (r, D), `center_` and `scale_`, with both transforms."""
+
+    components_: FloatArray
+    center_: FloatArray
+    scale_: FloatArray
+    n_features_in_: int
+
+    def transform(self, X: Any) -> AnyArray:
+        """Return the scores `((X − center_) / scale_) @ components_.T`.
+
+        The scores of private rows are not covered by a privacy guarantee: they show the rows.
+        """
+        check_is_fitted(self)
+        finite = not self.__sklearn_tags__().input_tags.allow_nan
+        X = checked_array(self, X, reset=False, min_samples=1, finite=finite)
+        return cast(AnyArray, (X - self.center_) / self.scale_ @ self.components_.T)
+
+    def inverse_transform(self, X: Any) -> AnyArray:
+        """Return the points of the subspace that have these scores, in the original units."""
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        if X.shape[1] != len(self.components_):
+            msg = f"X must have {len(self.components_)} columns, one a component, got {X.shape[1]}."
+            raise ValueError(msg)
+        return cast(AnyArray, X @ self.components_ * self.scale_ + self.center_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _set_subspace(
+        self, result: Result, center: FloatArray | None, scale: FloatArray | None
+    ) -> None:
+        D = result.V.shape[0]
+        self.components_ = oriented(result.V, result.moment)
+        self.center_ = np.zeros(D) if center is None else center.copy()
+        self.scale_ = np.ones(D) if scale is None else scale.copy()
+        self.n_iter_ = max(result.n_iter, 1)  # PCA alone is one pass
+
+
+def oriented(V: FloatArray, moment: FloatArray | None) -> FloatArray:
+    """Return components (r, D): axes by decreasing variance, signs by scikit-learn's rule.
+
+    The variances are those of a second moment that was released already, so this is
+    post-processing (SPEC 5). Without one the axes inside the subspace mean nothing.
+    """
+    if moment is not None:
+        _, W = np.linalg.eigh(V.T @ moment @ V)
+        V = V @ W[:, ::-1]
+    components = np.ascontiguousarray(V.T)
+    largest = np.argmax(np.abs(components), axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    return np.asarray(components * signs[:, None])
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return a secure generator for None, else one seeded from an int or a NumPy generator."""
+    if random_state is None:
+        return secure_generator()
+    if isinstance(random_state, np.random.Generator):
+        return seeded_generator(int.from_bytes(random_state.bytes(32), "little"))
+    if isinstance(random_state, np.random.RandomState):
+        return seeded_generator(int.from_bytes(random_state.bytes(32), "little"))
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        msg = (
+            "random_state must be None, a whole number of at least 0, a RandomState or a "
+            f"Generator, got {random_state!r}."
+        )
+        raise ValueError(msg)
+    return seeded_generator(int(random_state))

@@ -1,0 +1,176 @@
+"""Checks of parameters and of the shape and dtype of X. No message ever shows a cell of X."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+from warnings import warn
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from stillspace._typing import AnyArray, FloatArray
+from stillspace.exceptions import PrivacyWarning
+from stillspace.privacy import RELATIONS
+
+
+def checked_array(
+    estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: int, finite: bool
+) -> AnyArray:
+    """Return X as a 2-d float array, by shape and dtype alone (and finiteness if asked for).
+
+    scikit-learn's own errors print parts of the array for 1-d, complex and non-numeric input, so
+    these three are told apart first.
+    """
+    if sparse.issparse(X):
+        msg = "X is sparse, which is not supported: pass a dense array, for example X.toarray()."
+        raise TypeError(msg)
+    array = np.asarray(X)
+    if array.ndim != 2:
+        msg = (
+            f"X must be a 2-d array of shape (n_samples, n_features), got shape {array.shape}. "
+            "Reshape your data with X.reshape(-1, 1) or X.reshape(1, -1)."
+        )
+        raise ValueError(msg)
+    _check_convertible(array)
+    checked: AnyArray = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=min_samples,
+        ensure_min_features=2 if reset else 1,
+    )
+    if finite and not np.isfinite(checked).all():
+        msg = "X contains NaN or infinity; remove or impute these rows first."
+        raise ValueError(msg)
+    return checked
+
+
+def _check_convertible(array: AnyArray) -> None:
+    """Raise if X is complex or holds objects that are no numbers."""
+    if array.dtype.kind == "c":
+        msg = f"Complex data not supported: X has dtype {array.dtype}; pass real numbers."
+        raise ValueError(msg)
+    if array.dtype.kind not in "OSU":
+        return
+    try:
+        array.astype(np.float64)
+    except (TypeError, ValueError):
+        msg = (
+            f"X has dtype {array.dtype} and does not convert to float: each argument must be a "
+            "real number or a string that reads as a number; encode or drop such columns."
+        )
+        raise TypeError(msg) from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _real(value: Any) -> bool:
+    return _whole(value) or isinstance(value, float | np.floating)
+
+
+def checked_components(n_components: Any, D: int, n: int) -> int:
+    """Return r; None means min(2, D − 1)."""
+    if n_components is None:
+        return min(2, D - 1)
+    if not _whole(n_components) or not 1 <= n_components < D:
+        msg = (
+            f"n_components must be a whole number in 1…{D - 1} (below the number of features), "
+            f"got {n_components!r}."
+        )
+        raise ValueError(msg)
+    if n < n_components:
+        msg = f"n_components={n_components} needs at least as many rows; there are {n}."
+        raise ValueError(msg)
+    return int(n_components)
+
+
+def checked_vector(name: str, value: Any, D: int, *, positive: bool = False) -> FloatArray | None:
+    """Return a public vector of length D, or None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        msg = f"{name} must be None or an array of {D} public numbers, got {value!r}."
+        raise ValueError(msg)
+    vector = np.asarray(value, dtype=np.float64)
+    if vector.shape != (D,) or not np.isfinite(vector).all():
+        msg = f"{name} must hold {D} finite numbers, one a feature, got shape {vector.shape}."
+        raise ValueError(msg)
+    if positive and not (vector > 0.0).all():
+        msg = f"{name} must be positive in every feature."
+        raise ValueError(msg)
+    return vector
+
+
+def checked_positive(name: str, value: Any) -> float:
+    """Return a finite positive number."""
+    if not (_real(value) and value > 0.0):
+        msg = f"{name} must be a number in (0, ∞), got {value!r}."
+        raise ValueError(msg)
+    if not isfinite(value):
+        msg = f"{name} must be finite, got {value!r}."
+        raise ValueError(msg)
+    return float(value)
+
+
+def checked_count(name: str, value: Any) -> int:
+    """Return a whole number of at least 1."""
+    if not _whole(value) or value < 1:
+        msg = f"{name} must be a whole number of at least 1, got {value!r}."
+        raise ValueError(msg)
+    return int(value)
+
+
+def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Return one of the allowed words."""
+    if value not in allowed:
+        words = ", ".join(map(repr, allowed))
+        msg = f"{name} must be one of {words}, got {value!r}."
+        raise ValueError(msg)
+    return str(value)
+
+
+def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
+    """Return (ε, δ), δ by default `min(n^−1.5, 1e-6)`; warn where a promise is hardly one."""
+    epsilon = checked_positive("epsilon", epsilon)
+    if delta is None:
+        delta = min(float(n) ** -1.5, 1e-6)
+    if not _real(delta) or not 0.0 < delta < 1.0:
+        msg = f"delta must be a number in (0, 1), far below 1/n, got {delta!r}."
+        raise ValueError(msg)
+    if epsilon > 20.0:
+        msg = f"epsilon={epsilon:g} is hardly a guarantee; values of at most a few are usual."
+        warn(msg, PrivacyWarning, stacklevel=4)
+    if delta >= 1.0 / n:
+        msg = (
+            f"delta={delta:g} is at least 1/n = {1.0 / n:g}: that would allow publishing a "
+            "person's row; use a delta far below 1/n."
+        )
+        warn(msg, PrivacyWarning, stacklevel=4)
+    return epsilon, float(delta)
+
+
+def checked_public_size(relation: Any, public_size: Any, n_rows: int) -> int:
+    """Return the public number of rows; the true one only if the relation makes it public."""
+    checked_choice("neighboring_relation", relation, RELATIONS)
+    if relation == "replace-one":
+        if public_size is not None:
+            msg = (
+                f"public_size={public_size!r} is for neighboring_relation='add-or-remove-one'; "
+                "under 'replace-one' the number of rows itself is public."
+            )
+            raise ValueError(msg)
+        return n_rows
+    if public_size is None:
+        msg = (
+            "neighboring_relation='add-or-remove-one' keeps the number of rows secret: give "
+            "public_size, a rough number of rows that is public knowledge."
+        )
+        raise ValueError(msg)
+    return checked_count("public_size", public_size)

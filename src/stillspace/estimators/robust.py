@@ -1,0 +1,142 @@
+"""`RobustPCA`: PCA that stays right with outliers, without a privacy promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+from warnings import warn
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
+
+from stillspace.estimators._base import SubspaceEstimator, generator
+from stillspace.estimators._validation import (
+    checked_array,
+    checked_components,
+    checked_vector,
+)
+from stillspace.parts.stops import Never
+from stillspace.privacy import Guarantee
+from stillspace.recipes import Facts, make_plan
+from stillspace.rows import MemoryRows
+from stillspace.run import run
+
+
+class RobustPCA(SubspaceEstimator):
+    """Find the subspace that most rows lie close to, whatever the other rows do.
+
+    Rows are scaled to the unit sphere and the mean *unsquared* distance to the subspace is
+    minimised (GLAD), or its convex relaxation (REAPER).
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Dimension of the subspace, below the number of features; None means 2 (1 for two
+        features).
+    algorithm : str, default="auto"
+        "auto" is "irls". Also "fms", "reaper-irls", "pca" and the paper's "ggd", "nggd", "sggd",
+        "nsggd", "gd-reap", "sgd-reap", "md-reap", "smd-reap".
+    center, scale : array of shape (n_features,), default=None
+        Subtracted from, then divided into, every row.
+    max_iter : int, default=None
+        Largest number of passes; None means the algorithm's own.
+    tol : float, default=None
+        Stop when the subspace moves by no more than this (sine of an angle) or the cost no longer
+        falls; for "irls", "fms" and "reaper-irls".
+    batch_size : int, default=None
+        Rows a step, for the stochastic algorithms.
+    algorithm_options : mapping, default=None
+        Further options of the algorithm: "schedule", "start", "geometry", "output", "sampling",
+        "sigma", "capped", "floor". A wrong name lists the right ones.
+    random_state : int, RandomState, Generator or None, default=None
+        For the stochastic algorithms and random starts.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        Orthonormal rows, by decreasing variance of the scaled rows along them.
+    center_, scale_ : arrays of shape (n_features,)
+    n_iter_ : int
+    converged_ : bool
+        Whether the stop rule was met; True for algorithms with a fixed number of iterations.
+    costs_ : array
+        Mean distance of the scaled rows to the subspace before each pass, for the algorithms
+        that know it ("irls", "fms"; for "reaper-irls" the relaxed cost).
+    plan_ : Plan
+        What ran.
+    privacy_ : Guarantee
+        Says that nothing is promised.
+
+    Examples
+    --------
+    >>> from stillspace import RobustPCA
+    >>> from stillspace.datasets import make_haystack
+    >>> from stillspace.metrics import subspace_error
+    >>> data = make_haystack(500, 10, 2, inlier_ratio=0.4, random_state=0)
+    >>> pca = RobustPCA(n_components=2).fit(data.X)
+    >>> bool(subspace_error(pca.components_, data.components) < 1e-20)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        algorithm: str = "auto",
+        center: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike | None = None,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        batch_size: int | None = None,
+        algorithm_options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.algorithm = algorithm
+        self.center = center
+        self.scale = scale
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.algorithm_options = algorithm_options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the subspace; `y` is ignored."""
+        X = checked_array(self, X, reset=True, min_samples=2, finite=True)
+        n, D = X.shape
+        center = checked_vector("center", self.center, D)
+        scale = checked_vector("scale", self.scale, D, positive=True)
+        facts = Facts(n, D, checked_components(self.n_components, D, n))
+        plan = make_plan(
+            self.algorithm,
+            facts,
+            n_iter=self.max_iter,
+            tol=self.tol,
+            batch_size=self.batch_size,
+            **(self.algorithm_options or {}),
+        )
+        rows = MemoryRows.prepare(X, center=center, scale=scale)
+        result = run(plan, rows, generator(self.random_state))
+        self._set_subspace(result, center, scale)
+        self.plan_ = plan
+        self.costs_ = np.array(result.costs)
+        self.converged_ = result.converged or isinstance(plan.stop, Never)
+        self.privacy_ = Guarantee.from_event(
+            result.event, "replace-one", None, not_private_because=_WHY
+        )
+        if not self.converged_:
+            msg = f"No convergence in {result.n_iter} passes; raise max_iter or tol."
+            warn(msg, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Return minus the mean orthogonal distance of the rows of X to the subspace."""
+        X = checked_array(self, X, reset=False, min_samples=1, finite=True)
+        centred = (X - self.center_) / self.scale_
+        residual = centred - centred @ self.components_.T @ self.components_
+        return -float(np.linalg.norm(residual, axis=1).mean())
+
+
+_WHY = ("RobustPCA adds no noise for privacy; use PrivateRobustPCA",)

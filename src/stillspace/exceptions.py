@@ -1,0 +1,17 @@
+"""The package's own errors and warnings."""
+
+
+class NotAccountedError(ValueError):
+    """No accountant covers this; the message says what to use instead."""
+
+
+class LedgerError(RuntimeError):
+    """What ran is not what was planned: the result is withheld."""
+
+
+class PrivacyWarning(UserWarning):
+    """The guarantee is weaker than a person may expect (large epsilon, delta >= 1/n)."""
+
+
+class SeededNoiseWarning(UserWarning):
+    """The noise of a private fit was seeded: for experiments only."""

@@ -1,0 +1,67 @@
+"""Row kernels in plain NumPy: the specification of the compiled ones.
+
+All of them take a block of rows *as columns*, `XT` of shape (D, b), and work with element-wise
+operations in a fixed order over the D coordinates. Every operation is a correctly rounded IEEE
+one, so what a row gives is bitwise independent of its position, of its block, of the other rows
+and of their number (SPEC 4 a). Matrix products, whose low bits depend on shape, never touch a
+residual.
+"""
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+
+
+def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return `R = x − V y` (D, b) and `y = Vᵀx` (r, b), the residual computed directly.
+
+    The direct form reaches 1e-14 where `√(‖x‖² − ‖y‖²)` stops at 1e-10.
+    """
+    D, b = XT.shape
+    Y = np.zeros((V.shape[1], b))
+    for d in range(D):
+        Y += V[d][:, None] * XT[d]
+    R = XT.copy()
+    for j in range(V.shape[1]):
+        R -= V[:, j][:, None] * Y[j]
+    return R, Y
+
+
+def residual_to_matrix(XT: FloatArray, P: FloatArray) -> FloatArray:
+    """Return `R = x − P x` (D, b) for a symmetric matrix P."""
+    PX = np.zeros_like(XT)
+    for e in range(XT.shape[0]):
+        PX += P[:, e][:, None] * XT[e]
+    return XT - PX
+
+
+def column_norms(A: FloatArray) -> FloatArray:
+    """Return the Euclidean norm of each column, for columns within the unit ball."""
+    total = np.zeros(A.shape[1])
+    for a in A:
+        total += a * a
+    return np.asarray(np.sqrt(total), dtype=np.float64)
+
+
+def unit_columns(XT: FloatArray, norm_bound: float) -> FloatArray:
+    """Return each column scaled into the unit ball; a non-finite or zero column becomes zero.
+
+    `norm_bound == 0` scales to the unit sphere; a positive bound divides by
+    `max(‖x‖, norm_bound)`, which clips the row to that norm in units of the bound. The column is
+    first scaled by a power of two (exact), so that 1e-200 and 1e200 come out right (SPEC 1).
+    """
+    finite = np.ones(XT.shape[1], dtype=np.bool_)
+    largest = np.zeros(XT.shape[1])
+    for x in XT:
+        finite &= np.isfinite(x)
+        largest = np.maximum(largest, np.abs(x))
+    exponent = np.frexp(np.where(finite, largest, 0.0))[1]
+    scaled = np.ldexp(np.where(finite, XT, 0.0), -exponent)
+    total = np.zeros(XT.shape[1])
+    for x in scaled:
+        total += x * x
+    with np.errstate(over="ignore"):  # a row far below the bound: infinity divides it to zero
+        bound = np.ldexp(np.float64(norm_bound), -exponent)
+    divisor = np.maximum(np.sqrt(total), bound)
+    divisor[divisor == 0.0] = 1.0
+    return np.asarray(scaled / divisor, dtype=np.float64)

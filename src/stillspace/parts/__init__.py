@@ -1,0 +1,1 @@
+"""The parts of algorithms: frozen public facts; rows and randomness are arguments."""

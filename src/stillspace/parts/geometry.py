@@ -1,0 +1,278 @@
+"""How a point moves (SPEC 3). Post-processing: nothing here ever sees a row.
+
+A point is an orthonormal basis V (D, r) or a matrix P (D, D) of
+`H = {0 ⪯ P ⪯ I, tr P = r}`; since r < D the shape tells which. The step goes *along* the released
+mean of terms (SPEC 2). `enter` turns any start into a state, `point` is what queries read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+
+
+class Geometry(Protocol):
+    """A way to move from a point along a direction."""
+
+    def enter(self, value: FloatArray) -> Any:
+        """Return the state for a start value, a basis (D, r) or a matrix (D, D)."""
+
+    def point(self, state: Any) -> FloatArray:
+        """Return the point that queries read."""
+
+    def step(self, state: Any, G: FloatArray, eta: float) -> Any:
+        """Return the state after a step of size `eta` along `G`."""
+
+
+def top_eigenvectors(M: FloatArray, r: int) -> FloatArray:
+    """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first."""
+    return np.ascontiguousarray(np.linalg.eigh(M)[1][:, : -r - 1 : -1])
+
+
+def polar(A: FloatArray) -> FloatArray:
+    """Return the nearest matrix with orthonormal columns (orthogonal Procrustes)."""
+    U, _, Wt = np.linalg.svd(A, full_matrices=False)
+    return np.asarray(U @ Wt)
+
+
+def as_basis(value: FloatArray, r: int) -> FloatArray:
+    """Return a basis (D, r) for a basis or for a matrix of H."""
+    return value if value.shape[1] == r else top_eigenvectors(value, r)
+
+
+def as_matrix(value: FloatArray) -> FloatArray:
+    """Return a matrix (D, D) for a matrix or for the projector of a basis."""
+    return value if value.shape[0] == value.shape[1] else value @ value.T
+
+
+def rebuild(U: FloatArray, eigenvalues: FloatArray) -> FloatArray:
+    """Return `U diag(eigenvalues) Uᵀ`, symmetric to the last bit (REAPER's bound needs it)."""
+    P = (U * eigenvalues) @ U.T
+    return np.asarray((P + P.T) / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Polar:
+    """`V ← polar(V + ηG)`, the paper's projection onto matrices with orthonormal columns."""
+
+    r: int
+
+    def enter(self, value: FloatArray) -> FloatArray:
+        """Return a basis."""
+        return as_basis(value, self.r)
+
+    def point(self, state: FloatArray) -> FloatArray:
+        """Return V."""
+        return state
+
+    def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
+        """Return the next V."""
+        return polar(state + eta * G)
+
+
+@dataclass(frozen=True, slots=True)
+class Geodesic:
+    """`V ← Exp_V(ηG)` on the Grassmannian, G made tangent first (Edelman, Arias, Smith 1998)."""
+
+    r: int
+
+    def enter(self, value: FloatArray) -> FloatArray:
+        """Return a basis."""
+        return as_basis(value, self.r)
+
+    def point(self, state: FloatArray) -> FloatArray:
+        """Return V."""
+        return state
+
+    def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
+        """Return the next V."""
+        tangent = G - state @ (state.T @ G)
+        U, s, Wt = np.linalg.svd(eta * tangent, full_matrices=False)
+        moved = (state @ Wt.T) * np.cos(s) + U * np.sin(s)
+        # Rounding drifts off the manifold over thousands of steps; the polar factor is nearest.
+        return polar(moved @ Wt)
+
+
+def water_fill(eigenvalues: FloatArray, r: int) -> FloatArray:
+    """Return `clip(λ − τ, 0, 1)` with τ such that the sum is r.
+
+    The sum falls from D to 0 in τ, piecewise linear with kinks at λ_i and λ_i − 1: find the
+    piece by the kinks, then τ is linear in it.
+    """
+    kinks = np.sort(np.concatenate([eigenvalues, eigenvalues - 1.0]))
+    sums = np.clip(eigenvalues[None, :] - kinks[:, None], 0.0, 1.0).sum(axis=1)
+    # sums is decreasing; the last kink with sum ≥ r starts the piece that holds τ.
+    last = int(np.flatnonzero(sums >= r)[-1])
+    low, high = kinks[last], kinks[min(last + 1, len(kinks) - 1)]
+    drop = sums[last] - sums[min(last + 1, len(kinks) - 1)]
+    tau = low + (high - low) * (sums[last] - r) / drop if drop > 0.0 else low
+    return np.asarray(np.clip(eigenvalues - tau, 0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class WaterFilling:
+    """`P ← argmin_{H} ‖P − (P + ηG)‖_F`: the eigenvalues are water-filled."""
+
+    r: int
+
+    def enter(self, value: FloatArray) -> FloatArray:
+        """Return the nearest matrix of H."""
+        return self._project(as_matrix(value))
+
+    def point(self, state: FloatArray) -> FloatArray:
+        """Return P."""
+        return state
+
+    def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
+        """Return the next P."""
+        return self._project(state + eta * G)
+
+    def _project(self, A: FloatArray) -> FloatArray:
+        eigenvalues, U = np.linalg.eigh(A)
+        return rebuild(U, water_fill(eigenvalues, self.r))
+
+
+def entropic_fill(log_values: FloatArray, r: int) -> FloatArray:
+    """Return `log min(1, c e^λ)` with c such that the values sum to r.
+
+    The von Neumann projection onto H (SPEC 3). With the m largest capped,
+    `c = (r − m) / Σ_{rest} e^λ`; the right m is the first for which the largest of the rest
+    stays below 1. In logs, so that values of e^−1000 keep their order.
+    """
+    order = np.argsort(log_values)[::-1]
+    ordered = log_values[order]
+    # log Σ_{i ≥ m} e^{λ_i}, largest first
+    tails = np.logaddexp.accumulate(ordered[::-1])[::-1]
+    log_c = np.log(r - np.arange(r)) - tails[:r]
+    fits = log_c + ordered[:r] <= 0.0
+    if fits.any():
+        capped = int(np.argmax(fits))
+        filled = np.minimum(ordered + log_c[capped], 0.0)
+        filled[:capped] = 0.0
+    else:  # the r largest are at 1 and the rest vanishes beside them
+        filled = np.minimum(ordered - ordered[r - 1], 0.0)
+    out: FloatArray = np.empty_like(filled)
+    out[order] = filled
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorState:
+    """A matrix of H with its logarithm, the dual variable."""
+
+    P: FloatArray
+    log_P: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class EntropicMirror:
+    """`P ← Π_H exp(log P + ηG)`, the dual `log P` kept: one eigendecomposition a step.
+
+    `capped=False` only rescales the trace, as the paper prints: that is the projection only
+    while no eigenvalue passes 1 (SPEC 9.13).
+    """
+
+    r: int
+    capped: bool = True
+
+    def enter(self, value: FloatArray) -> MirrorState:
+        """Return the state at a start; eigenvalues below 1e-3·r/D are lifted: log 0 is no dual."""
+        eigenvalues, U = np.linalg.eigh(as_matrix(value))
+        lifted = np.maximum(eigenvalues, 1e-3 * self.r / len(eigenvalues))
+        return self._state(np.log(lifted), U)
+
+    def point(self, state: MirrorState) -> FloatArray:
+        """Return P."""
+        return state.P
+
+    def step(self, state: MirrorState, G: FloatArray, eta: float) -> MirrorState:
+        """Return the next P with its logarithm."""
+        return self._state(*np.linalg.eigh(state.log_P + eta * G))
+
+    def _state(self, log_values: FloatArray, U: FloatArray) -> MirrorState:
+        if self.capped:
+            filled = entropic_fill(log_values, self.r)
+        else:
+            filled = log_values - np.logaddexp.reduce(log_values) + np.log(self.r)
+        return MirrorState(rebuild(U, np.exp(filled)), rebuild(U, filled))
+
+
+@dataclass(frozen=True, slots=True)
+class Orthonormalize:
+    """`V ← orth(G)`: the direction itself is the new point (IRLS-power)."""
+
+    r: int
+
+    def enter(self, value: FloatArray) -> FloatArray:
+        """Return a basis."""
+        return as_basis(value, self.r)
+
+    def point(self, state: FloatArray) -> FloatArray:
+        """Return V."""
+        return state
+
+    def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
+        """Return the next V."""
+        return np.linalg.qr(G)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TopEigenvectors:
+    """`V ←` the top r eigenvectors of G (FMS)."""
+
+    r: int
+
+    def enter(self, value: FloatArray) -> FloatArray:
+        """Return a basis."""
+        return as_basis(value, self.r)
+
+    def point(self, state: FloatArray) -> FloatArray:
+        """Return V."""
+        return state
+
+    def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
+        """Return the next V."""
+        return top_eigenvectors(G, self.r)
+
+
+def least_squares_fill(eigenvalues: FloatArray, r: int) -> FloatArray:
+    """Return the p in [0, 1]^D of sum r that minimises `Σ λ_i (1 − p_i)²`.
+
+    Then `1 − p_i = min(1, θ/λ_i)`, θ such that these sum to D − r. With the smallest m of the λ
+    at 1, θ = (D − r − m) / Σ_{rest} 1/λ; the right m is the first with θ ≤ all of the rest.
+    """
+    D = len(eigenvalues)
+    ordered = np.sort(eigenvalues)
+    inverse = 1.0 / np.maximum(ordered, np.finfo(np.float64).tiny)
+    rest = np.cumsum(inverse[::-1])[::-1]
+    m = np.arange(D - r)
+    theta = (D - r - m) / rest[: D - r]
+    fits = theta <= ordered[: D - r]
+    chosen = theta[int(np.argmax(fits))] if fits.any() else ordered[D - r - 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.where(eigenvalues > 0.0, chosen / eigenvalues, 1.0)
+    return np.asarray(1.0 - np.minimum(gap, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquares:
+    """`P ← argmin_{H} tr((I−P) G (I−P))` (REAPER-IRLS; Lerman et al. 2015)."""
+
+    r: int
+
+    def enter(self, value: FloatArray) -> FloatArray:
+        """Return the nearest matrix of H."""
+        return WaterFilling(self.r).enter(value)
+
+    def point(self, state: FloatArray) -> FloatArray:
+        """Return P."""
+        return state
+
+    def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
+        """Return the next P."""
+        eigenvalues, U = np.linalg.eigh(G)
+        return rebuild(U, least_squares_fill(np.maximum(eigenvalues, 0.0), self.r))

@@ -1,0 +1,318 @@
+"""Queries: sums of row terms, each with its two bounds (SPEC 2 and the table of SPEC 4).
+
+Rows lie in the unit ball. A term is computed from its row and the current point alone, with
+element-wise arithmetic, so that its bits do not depend on any other row; only the final addition
+of finished terms may be a matrix product. `norm_bound` bounds a term's (Frobenius) norm and
+`difference_bound` the difference of two terms; both are infinite for the classic solvers, whose
+weights 1/‖Qx‖ no constant bounds, and which are therefore never private.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from stillspace import kernels
+from stillspace._typing import FloatArray
+from stillspace.parts.noise import GaussianNoise, IidGaussian, SymmetricGaussian
+
+PRIVATE_FLOOR = 2.0**-26
+"""φ of SPEC 2: the public, continuous floor of a residual in private fits."""
+
+ROBUST_FLOOR = 2.0**-50
+"""The floor without privacy: at the rounding of a residual of a unit row."""
+
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+class Query(Protocol):
+    """A sum of row terms with bounds that are public facts."""
+
+    name: ClassVar[str]
+    norm_bound: ClassVar[float]
+    difference_bound: ClassVar[float]
+
+    @property
+    def D(self) -> int:
+        """Number of columns of the rows."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the sum."""
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """The law of the noise that hides one term."""
+
+    @property
+    def term_error(self) -> float:
+        """How far rounding can carry a computed term past its exact bounds (SPEC 4)."""
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the terms of a block of rows, given as columns, to `out`."""
+
+    def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
+        """Return the direction and, where the query carries it along, the cost at the point."""
+
+
+class _Bounded:
+    """Terms that are scaled or clipped to norm 1 as the last step of their computation."""
+
+    __slots__ = ()
+    D: int
+
+    @property
+    def term_error(self) -> float:
+        """The norms behind the clip are sums of at most D squares, right to (D + 8) u."""
+        return 2.0 * (self.D + 8) * UNIT_ROUNDOFF
+
+    def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
+        """Return the release as it is."""
+        return released, None
+
+
+def _clipped_weight(weight: FloatArray, size: FloatArray) -> FloatArray:
+    """Return `weight`, lowered where `weight · size > 1`, and zero where not finite.
+
+    Mathematically the clip never acts; it keeps the bound when V is orthonormal only up to
+    rounding (SPEC 9.10).
+    """
+    weight = weight / np.maximum(weight * size, 1.0)
+    weight[~np.isfinite(weight)] = 0.0
+    return weight
+
+
+@dataclass(frozen=True, slots=True)
+class Glad(_Bounded):
+    """`Σ Qx (Vᵀx)ᵀ / max(‖Qx‖, φ)`: minus n times the gradient of GLAD at V (SPEC 2).
+
+    Norm ≤ ‖Vᵀx‖ ≤ 1, because the first factor is at most a unit vector; two terms may be
+    opposite, so their difference is ≤ 2.
+    """
+
+    D: int
+    r: int
+    floor: float = PRIVATE_FLOOR
+    name: ClassVar[str] = "GLAD gradient"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 2.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(D, r)."""
+        return (self.D, self.r)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Independent on all entries."""
+        return IidGaussian((self.D, self.r))
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        R, Y = kernels.residual_to_basis(XT, point)
+        distance = kernels.column_norms(R)
+        weight = 1.0 / np.maximum(distance, self.floor)
+        out += R @ (Y * _clipped_weight(weight, distance * kernels.column_norms(Y))).T
+
+
+@dataclass(frozen=True, slots=True)
+class Reaper(_Bounded):
+    """`Σ [(I−P)xxᵀ + xxᵀ(I−P)] / (2 max(‖(I−P)x‖, φ))`: minus n times REAPER's subgradient.
+
+    Norm ≤ ‖u‖‖x‖ ≤ 1 with u the scaled residual. The difference of two terms is ≤ √2 for any
+    symmetric P (the proof stands in SPEC 4); with the floor a term is s·T, 0 ≤ s ≤ 1, and
+    ‖sT − s'T'‖² is convex in (s, s'), so its maximum lies at a corner, where it is ≤ 2.
+    """
+
+    D: int
+    floor: float = PRIVATE_FLOOR
+    off_diagonal_variance: float = 0.5
+    name: ClassVar[str] = "REAPER subgradient"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(D, D), symmetric."""
+        return (self.D, self.D)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.D, self.off_diagonal_variance)
+
+    @property
+    def term_error(self) -> float:
+        """The √2 needs the residual itself, not only its norm.
+
+        A residual is right to (D + 1) u (‖P‖_F + 1) ≤ 2 (D + 1) √D u, which the floor magnifies
+        by at most 1/φ.
+        """
+        return 8.0 * (self.D + 2) * sqrt(self.D) * UNIT_ROUNDOFF / self.floor
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        R = kernels.residual_to_matrix(XT, point)
+        distance = kernels.column_norms(R)
+        weight = 1.0 / np.maximum(distance, self.floor)
+        half = (R * _clipped_weight(weight, distance * kernels.column_norms(XT))) @ XT.T
+        out += (half + half.T) / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class SecondMoment(_Bounded):
+    """`Σ xxᵀ`. Norm ‖x‖² ≤ 1; ‖xxᵀ − yyᵀ‖² = ‖x‖⁴ + ‖y‖⁴ − 2(x·y)² ≤ 2."""
+
+    D: int
+    name: ClassVar[str] = "second moment"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(D, D), symmetric."""
+        return (self.D, self.D)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.D)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
+        """Add the block's terms to `out`; the point does not matter."""
+        out += XT @ XT.T
+
+
+@dataclass(frozen=True, slots=True)
+class GladCost(_Bounded):
+    """`Σ ‖Qx‖`: n times the GLAD cost at V. A number in [0, 1] a row, so both bounds are 1."""
+
+    D: int
+    name: ClassVar[str] = "GLAD cost"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A number."""
+        return ()
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """One normal."""
+        return IidGaussian(())
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        R, _ = kernels.residual_to_basis(XT, point)
+        out += np.minimum(kernels.column_norms(R), 1.0).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricMedian(_Bounded):
+    """`Σ (x − m) / max(‖x − m‖, φ)`: unit vectors at most, so the bounds are 1 and 2.
+
+    Rows in units of a public radius (SPEC 5), so that φ is in units of it too.
+    """
+
+    D: int
+    floor: float = PRIVATE_FLOOR
+    name: ClassVar[str] = "geometric median step"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 2.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(D,)."""
+        return (self.D,)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Independent on all entries."""
+        return IidGaussian((self.D,))
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
+
+
+class _Unbounded:
+    """Terms that no constant bounds: the classic solvers, never private.
+
+    Their sums are flat: the direction, then the sum of distances (n times the cost at the
+    point), which a pass has at hand anyway and which tells when to stop.
+    """
+
+    __slots__ = ()
+    norm_bound: ClassVar[float] = inf
+    difference_bound: ClassVar[float] = inf
+    D: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of the direction."""
+        return self.D
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The direction's entries and one more."""
+        return (self.D * self.columns + 1,)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Never drawn: no amount of it would hide a term."""
+        return IidGaussian(self.shape)
+
+    @property
+    def term_error(self) -> float:
+        """Of no use: there is no bound to exceed."""
+        return inf
+
+    def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
+        """Return the direction as a matrix, and the cost."""
+        return released[:-1].reshape(self.D, self.columns), float(released[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class IrlsPower(_Unbounded):
+    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment."""
+
+    D: int
+    r: int
+    floor: float = ROBUST_FLOOR
+    name: ClassVar[str] = "reweighted power step"
+
+    @property
+    def columns(self) -> int:
+        """r."""
+        return self.r
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        R, Y = kernels.residual_to_basis(XT, point)
+        distance = kernels.column_norms(R)
+        out[:-1] += (XT @ (Y / np.maximum(distance, self.floor)).T).ravel()
+        out[-1] += distance.sum()
+
+
+@dataclass(frozen=True, slots=True)
+class ReweightedMoment(_Unbounded):
+    """`Σ xxᵀ / max(dist(x), floor)`, dist from a basis V (FMS) or a matrix P (REAPER-IRLS)."""
+
+    D: int
+    floor: float = ROBUST_FLOOR
+    name: ClassVar[str] = "reweighted second moment"
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        if point.shape[1] < self.D:
+            R, _ = kernels.residual_to_basis(XT, point)
+        else:
+            R = kernels.residual_to_matrix(XT, point)
+        distance = kernels.column_norms(R)
+        out[:-1] += ((XT / np.maximum(distance, self.floor)) @ XT.T).ravel()
+        out[-1] += distance.sum()

@@ -1,0 +1,94 @@
+"""Step sizes η_k, k counted from 0 (SPEC 3). They depend on public facts alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Protocol
+
+
+class Schedule(Protocol):
+    """A step size for each iteration."""
+
+    def step(self, k: int) -> float:
+        """Return η_k."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """`η_k = step_size`; 1 for solvers whose geometry takes the new point as it is."""
+
+    step_size: float = 1.0
+
+    def step(self, k: int) -> float:  # noqa: ARG002
+        """Return η_k."""
+        return self.step_size
+
+
+@dataclass(frozen=True, slots=True)
+class Halving:
+    """`η_k = first / 2^⌊k/every⌋` (the paper's for GGD, with every = 50)."""
+
+    first: float = 1.0
+    every: int = 50
+
+    def step(self, k: int) -> float:
+        """Return η_k."""
+        return self.first * 0.5 ** (k // self.every)
+
+
+@dataclass(frozen=True, slots=True)
+class InverseSqrt:
+    """`η_k = scale / √(k+1)` (the paper's for REAPER, with scale = 8, k from 1)."""
+
+    scale: float = 8.0
+
+    def step(self, k: int) -> float:
+        """Return η_k."""
+        return self.scale / sqrt(k + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometric:
+    """From `first` to `last` by a constant factor over `n_iter` iterations."""
+
+    first: float
+    last: float
+    n_iter: int
+
+    def step(self, k: int) -> float:
+        """Return η_k."""
+        if self.n_iter == 1:
+            return self.first
+        return float(self.first * (self.last / self.first) ** (k / (self.n_iter - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """The restarts of the paper's linear-convergence theorem.
+
+    `η = c₁ a T₁^−ν`, ½ < ν < 1, for T₁ = `first_length` iterations, then half of it for each
+    further restart of `length` iterations. `a` is the radius aimed at by the first run.
+    """
+
+    c1: float
+    a: float
+    nu: float
+    first_length: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.nu < 1.0:
+            msg = f"nu must lie in (0.5, 1), got {self.nu}."
+            raise ValueError(msg)
+        if min(self.first_length, self.length) < 1:
+            msg = (
+                "first_length and length must be at least 1, "
+                f"got {self.first_length} and {self.length}."
+            )
+            raise ValueError(msg)
+
+    def step(self, k: int) -> float:
+        """Return η_k."""
+        restart = 0 if k < self.first_length else 1 + (k - self.first_length) // self.length
+        return float(self.c1 * self.a * self.first_length**-self.nu * 0.5**restart)

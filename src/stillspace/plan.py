@@ -1,0 +1,213 @@
+"""A `Plan`: an algorithm as data, made of parts. One loop runs it, one event accounts for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import TypeAlias
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.exceptions import NotAccountedError
+from stillspace.parts.geometry import Geometry
+from stillspace.parts.outputs import Last, Output
+from stillspace.parts.schedules import Constant, Schedule
+from stillspace.parts.stops import Never, Stop
+from stillspace.privacy import ComposedEvent, GaussianCurve, calibrate, mu_from_budget
+from stillspace.privacy.events import Relation, SingleEvent
+from stillspace.release import Release
+
+
+@dataclass(frozen=True, slots=True)
+class MomentStart:
+    """PCA: the top r eigenvectors of a released second moment; private if the release is noisy.
+
+    `share` is its part of μ² when a plan is calibrated (SPEC 5).
+    """
+
+    release: Release
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share <= 1.0:
+            msg = f"The start's share of the budget must lie in (0, 1], got {self.share}."
+            raise ValueError(msg)
+
+    def event(self) -> ComposedEvent:
+        """Return the release's event."""
+        return ComposedEvent.of([self.release.event(0)])
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """The answer of another plan, for example a private REAPER run (SPEC 3)."""
+
+    plan: Plan
+    share: float = 0.5
+
+    def event(self) -> ComposedEvent:
+        """Return the plan's event."""
+        return self.plan.event()
+
+
+@dataclass(frozen=True, slots=True)
+class RandomStart:
+    """A uniformly random subspace: reads no row."""
+
+    D: int
+    r: int
+
+    def event(self) -> ComposedEvent:
+        """Return the empty event."""
+        return ComposedEvent()
+
+    def value(self, rng: np.random.Generator) -> FloatArray:
+        """Return a random basis (D, r)."""
+        return np.linalg.qr(rng.standard_normal((self.D, self.r)))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperMatrixStart:
+    """The paper's `AᵀA`, `A_ij ~ N(1, 0.01)`, which the geometry projects to H: reads no row."""
+
+    D: int
+
+    def event(self) -> ComposedEvent:
+        """Return the empty event."""
+        return ComposedEvent()
+
+    def value(self, rng: np.random.Generator) -> FloatArray:
+        """Return AᵀA (D, D)."""
+        A = rng.normal(1.0, 0.1, (self.D, self.D))
+        return np.asarray(A.T @ A)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenStart:
+    """A basis that the user gives and asserts to be public. Kept as bytes: plans are hashable."""
+
+    data: bytes
+    shape: tuple[int, int]
+
+    @classmethod
+    def from_basis(cls, V: FloatArray) -> GivenStart:
+        """Keep a copy of an orthonormal basis (D, r)."""
+        V = np.ascontiguousarray(V, dtype=np.float64)
+        return cls(V.tobytes(), (V.shape[0], V.shape[1]))
+
+    def event(self) -> ComposedEvent:
+        """Return the empty event: the start is public by the user's word."""
+        return ComposedEvent()
+
+    def value(self) -> FloatArray:
+        """Return the basis (D, r)."""
+        return np.frombuffer(self.data, dtype=np.float64).reshape(self.shape).copy()
+
+
+Start: TypeAlias = MomentStart | RunStart | RandomStart | PaperMatrixStart | GivenStart
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Start, release, geometry, schedule, number of iterations, stop rule and output rule.
+
+    Everything here is public. `n_iter == 0` returns the start (PCA).
+    """
+
+    name: str
+    start: Start
+    release: Release | None
+    geometry: Geometry
+    n_components: int
+    n_iter: int = 0
+    schedule: Schedule = Constant()
+    stop: Stop = Never()
+    output: Output = Last()
+
+    def __post_init__(self) -> None:
+        if self.n_iter < 0 or (self.n_iter > 0 and self.release is None):
+            msg = f"A plan of {self.n_iter} iterations needs n_iter >= 0 and a release to iterate."
+            raise ValueError(msg)
+        release = self.release
+        if release is None:
+            return
+        if release.noisy and not isinstance(self.stop, Never):
+            msg = (
+                "A run with noise has a public number of iterations: "
+                f"the stop rule {self.stop} would depend on the rows; use Never()."
+            )
+            raise ValueError(msg)
+        if isinstance(release.z, tuple) and len(release.z) != self.n_iter:
+            msg = f"z has {len(release.z)} entries for {self.n_iter} iterations; give one each."
+            raise ValueError(msg)
+        if {r.relation for r in self._releases()} != {release.relation}:
+            msg = "All releases of a plan must use one neighbouring relation."
+            raise ValueError(msg)
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation of every release."""
+        return next((r.relation for r in self._releases()), "replace-one")
+
+    def event(self) -> ComposedEvent:
+        """Return everything that a run of this plan does with the rows."""
+        return self.start.event() + ComposedEvent.of(self._loop_events())
+
+    def calibrate(self, epsilon: float, delta: float) -> Plan:
+        """Return this plan with the least noise that gives (epsilon, delta).
+
+        The start gets `μ_start = √share · μ(ε, δ)`; the loop is calibrated on what is left,
+        composed with the start as it will run (SPEC 5).
+        """
+        start = self._calibrated_start(epsilon, delta)
+        if self.release is None or self.n_iter == 0:
+            return replace(self, start=start)
+        release = self.release
+
+        def at(z: float) -> Plan:
+            return replace(self, start=start, release=replace(release, z=z))
+
+        return at(calibrate(lambda z: at(z).event(), self.relation, epsilon, delta))
+
+    def _calibrated_start(self, epsilon: float, delta: float) -> Start:
+        start = self.start
+        if isinstance(start, MomentStart | RunStart) and start.share < 1.0 and self.n_iter > 0:
+            mu = sqrt(start.share) * mu_from_budget(epsilon, delta)
+            epsilon = GaussianCurve(mu).get_epsilon(delta)
+        if isinstance(start, RunStart):
+            return replace(start, plan=start.plan.calibrate(epsilon, delta))
+        if isinstance(start, MomentStart):
+            if not start.release.noisy:
+                msg = (
+                    "A start from plain PCA looks at the rows without noise, so no noise in the "
+                    "loop makes the plan private; use a private, random or given start."
+                )
+                raise NotAccountedError(msg)
+            moment = start
+
+            def at(z: float) -> MomentStart:
+                return replace(moment, release=replace(moment.release, z=z))
+
+            return at(calibrate(lambda z: at(z).event(), self.relation, epsilon, delta))
+        return start
+
+    def _loop_events(self) -> Iterator[SingleEvent]:
+        if self.release is None:
+            return
+        if isinstance(self.release.z, tuple):
+            yield from (self.release.event(k) for k in range(self.n_iter))
+        else:
+            event = self.release.event(0) if self.n_iter else None
+            for _ in range(self.n_iter):
+                assert event is not None
+                yield event
+
+    def _releases(self) -> Iterator[Release]:
+        if isinstance(self.start, MomentStart):
+            yield self.start.release
+        if isinstance(self.start, RunStart):
+            yield from self.start.plan._releases()
+        if self.release is not None:
+            yield self.release

@@ -1,0 +1,31 @@
+"""Accountants, calibration and guarantees (SPEC 4). Nothing here ever sees a row."""
+
+from stillspace.privacy.accounting import PrivacyCurve, calibrate, check_sampler, privacy_curve
+from stillspace.privacy.events import (
+    RELATIONS,
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    Relation,
+    SamplingName,
+    SingleEvent,
+)
+from stillspace.privacy.gaussian import GaussianCurve, mu_from_budget
+from stillspace.privacy.guarantee import Guarantee
+
+__all__ = [
+    "RELATIONS",
+    "ComposedEvent",
+    "GaussianCurve",
+    "GaussianEvent",
+    "Guarantee",
+    "NonPrivateEvent",
+    "PrivacyCurve",
+    "Relation",
+    "SamplingName",
+    "SingleEvent",
+    "calibrate",
+    "check_sampler",
+    "mu_from_budget",
+    "privacy_curve",
+]

@@ -1,0 +1,314 @@
+"""From an event to its privacy curve, and from a budget to the noise that keeps it (SPEC 4).
+
+Which accountant applies follows from the event alone: all rows, the exact Gaussian curve; sampled
+rows, privacy loss distributions. What none of them covers is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from stillspace.exceptions import NotAccountedError
+from stillspace.privacy.events import (
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    Relation,
+    check_relation,
+)
+from stillspace.privacy.gaussian import (
+    GaussianCurve,
+    check_delta,
+    check_epsilon,
+    mu_from_budget,
+)
+from stillspace.privacy.pld import LossCurve, loss_scale
+from stillspace.privacy.profiles import StepProfile, step_profiles
+from stillspace.privacy.roots import smallest_root
+
+SAMPLER_SHARE = 1e-3
+"""The largest part of δ that an inexact normal sampler may use (SPEC 4, "Noise")."""
+
+
+class PrivacyCurve(Protocol):
+    """All pairs (ε, δ) that an event satisfies."""
+
+    @property
+    def name(self) -> str:
+        """Which accountant this is, for people."""
+        ...
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return a δ that holds at `epsilon`."""
+        ...
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return an ε that holds at `delta`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoGuarantee:
+    """The curve of an event that promises nothing: δ = 1 at every ε."""
+
+    @property
+    def name(self) -> str:
+        """What this curve is, for people."""
+        return "none (not private)"
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return 1."""
+        check_epsilon(epsilon)
+        return 1.0
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return infinity (0 at δ = 1, where nothing is claimed)."""
+        check_delta(delta)
+        return 0.0 if delta == 1 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class SampledNoiseCurve:
+    """The curve of `ideal` when the normals come from a sampler with total-variation error.
+
+    If each output law is within τ of the ideal one, M̃(S) ≤ M(S) + τ ≤ e^ε M'(S) + δ + τ
+    ≤ e^ε (M̃'(S) + τ) + δ + τ, hence δ̃(ε) = δ(ε) + (1 + e^ε) τ (SPEC 4, "Noise").
+    """
+
+    ideal: PrivacyCurve
+    sampler_error: float
+
+    @property
+    def name(self) -> str:
+        """What this curve is, for people."""
+        return self.ideal.name
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return δ(ε) + (1 + e^ε) τ, at most 1."""
+        return min(1.0, self.ideal.get_delta(epsilon) + _sampler_term(epsilon, self.sampler_error))
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return the smallest ε with get_delta(ε) <= delta, or infinity if there is none.
+
+        ε ↦ ideal⁻¹(δ − (1 + e^ε) τ) is increasing, so the iteration climbs to its smallest
+        fixed point. It is stopped a hair above, where the sum is checked.
+        """
+        check_delta(delta)
+        epsilon = self.ideal.get_epsilon(delta)
+        for _ in range(50):
+            if epsilon == math.inf or self.get_delta(epsilon) <= delta:
+                return epsilon
+            left = delta - _sampler_term(epsilon, self.sampler_error)
+            if left <= 0:
+                return math.inf
+            epsilon = max(self.ideal.get_epsilon(left), epsilon) * (1 + 1e-12)
+        return math.inf
+
+
+def _sampler_term(epsilon: float, sampler_error: float) -> float:
+    """(1 + e^ε) τ, rounded up."""
+    if sampler_error == 0:
+        return 0.0
+    if epsilon > 700:
+        return math.inf
+    return (1 + math.exp(epsilon)) * sampler_error * (1 + 1e-15)
+
+
+def privacy_curve(
+    event: ComposedEvent, relation: Relation, *, ideal_sampler: bool = False
+) -> PrivacyCurve:
+    """Return the curve of `event` under `relation`.
+
+    `ideal_sampler=True` leaves out the sampler's error: what the noise *would* give, for results
+    that promise nothing anyway.
+    """
+    check_relation(relation)
+    curve = _ideal_curve(event, relation)
+    error = event.sampler_error
+    return curve if ideal_sampler or error == 0 else SampledNoiseCurve(curve, error)
+
+
+@lru_cache(maxsize=64)
+def _ideal_curve(event: ComposedEvent, relation: Relation) -> PrivacyCurve:
+    if event.non_private_reasons:
+        return NoGuarantee()
+    mu, sampled = _split(event, relation)
+    if mu == math.inf:
+        return NoGuarantee()
+    if not sampled:
+        return GaussianCurve(mu)
+    directions = _directions(mu, sampled, relation)
+    return LossCurve(directions) if directions else NoGuarantee()
+
+
+def _split(
+    event: ComposedEvent, relation: Relation
+) -> tuple[float, tuple[tuple[GaussianEvent, int], ...]]:
+    """Return μ of all full-batch parts together, and the sampled parts, equal ones joined."""
+    total = 0.0
+    sampled: dict[GaussianEvent, int] = {}
+    for single, count in event:
+        assert not isinstance(single, NonPrivateEvent)
+        if count == 0:
+            continue
+        if single.sampling == "all":
+            total += count * _squared_mu(single, relation)
+        elif single.sampling != "poisson" or single.rate > 0:
+            _check_sampled(single, relation)
+            sampled[single] = sampled.get(single, 0) + count
+    # Each square, product and sum may have been rounded down: go up by more than that.
+    mu = math.sqrt(total) * (1 + 1e-15 * (4 + len(event.parts)))
+    return mu, tuple(sampled.items())
+
+
+def _squared_mu(event: GaussianEvent, relation: Relation) -> float:
+    """(sensitivity/σ)²: infinite without noise, 0 where nobody can change the sum."""
+    sensitivity = event.sensitivity(relation)
+    if sensitivity == 0:
+        return 0.0
+    ratio = sensitivity / event.sigma if event.sigma > 0 else math.inf
+    return ratio * ratio
+
+
+def _check_sampled(event: GaussianEvent, relation: Relation) -> None:
+    """Refuse, by name, sampled events that no accountant covers."""
+    if event.rows_per_person > 1:
+        raise NotAccountedError(
+            f"rows_per_person={event.rows_per_person} with {event.sampling} sampling has no "
+            "accountant; use sampling='all', or give each person one row."
+        )
+    if event.sampling != "poisson" and relation == "add-or-remove-one":
+        raise NotAccountedError(
+            f"{event.sampling} sampling of a fixed size has no accountant under "
+            "add-or-remove-one; use Poisson sampling, all rows, or "
+            "neighboring_relation='replace-one'."
+        )
+
+
+def _directions(
+    mu: float, sampled: tuple[tuple[GaussianEvent, int], ...], relation: Relation
+) -> tuple[tuple[tuple[StepProfile, int], ...], ...]:
+    """Return the steps of each direction: ("remove", "add") or one symmetric direction.
+
+    The same direction is taken in every step: a row that is absent is absent from all of them.
+    An empty tuple: some sampled step has no noise at all.
+    """
+    directions: list[list[tuple[StepProfile, int]]] = []
+    for event, count in sampled:
+        z = event.noise_multiplier(relation)
+        if z == 0:
+            return ()
+        for i, profile in enumerate(step_profiles(event, relation)):
+            if len(directions) <= i:
+                directions.append([])
+            directions[i].append((profile, count))
+    if mu > 0:
+        gaussian = StepProfile.gaussian(mu)
+        for direction in directions:
+            direction.append((gaussian, 1))
+    return tuple(tuple(direction) for direction in directions)
+
+
+def calibrate(
+    make_event: Callable[[float], ComposedEvent],
+    relation: Relation,
+    epsilon: float,
+    delta: float,
+) -> float:
+    """Return the smallest noise scale whose event satisfies (ε, δ).
+
+    `make_event(z)` is the whole event at noise scale z > 0; its noise grows with z, and parts of
+    it may not depend on z. The returned scale was checked: `get_delta(epsilon) <= delta`. It is
+    the smallest such scale to about 1e-13 (all rows) or 1e-4 (sampled rows).
+    """
+    check_relation(relation)
+    check_epsilon(epsilon)
+    if not 0 < delta < 1 or epsilon == math.inf:
+        raise ValueError(
+            f"epsilon is {epsilon!r} and delta {delta!r}; noise is calibrated for a finite "
+            "epsilon and 0 < delta < 1."
+        )
+    probe = make_event(1.0)
+    if probe.non_private_reasons:
+        raise NotAccountedError(
+            f"no amount of noise makes this private: {'; '.join(probe.non_private_reasons)}."
+        )
+    check_sampler(probe, epsilon, delta)
+    left = delta - _sampler_term(epsilon, probe.sampler_error)
+    target = mu_from_budget(epsilon, left)
+    sampled = bool(_split(probe, relation)[1])
+
+    def excess(log_z: float) -> float:
+        """How far the event is above the budget, as log of a ratio of μ.
+
+        Of a sampled event, μ is that of the Gaussian curve with the same δ at ε: nearly
+        proportional to 1/z, so that few evaluations are needed.
+        """
+        event = make_event(math.exp(log_z))
+        if not sampled:
+            return _log_ratio(_split(event, relation)[0], target)
+        found = _ideal_curve(event, relation).get_delta(epsilon)
+        return _log_ratio(mu_from_budget(epsilon, found), target)
+
+    start = _start(make_event, relation, target) if sampled else 0.0
+    log_z = smallest_root(excess, start, -1.0, 5e-5 if sampled else 2e-14)
+    # The promise itself, with everything in it, at the very number that is returned.
+    step = 1e-14
+    while log_z is not None and step < 1e-3:
+        scale = math.exp(log_z)
+        if privacy_curve(make_event(scale), relation).get_delta(epsilon) <= delta:
+            return scale
+        log_z, step = log_z + step, 2 * step
+    raise ValueError(_no_scale(epsilon, delta))
+
+
+def check_sampler(event: ComposedEvent, epsilon: float, delta: float) -> None:
+    """Refuse a sampler whose error would use more than a thousandth of δ (SPEC 4, "Noise")."""
+    term = _sampler_term(epsilon, event.sampler_error)
+    if term > SAMPLER_SHARE * delta:
+        raise NotAccountedError(
+            f"the error of the normal sampler adds {term:.3g} to delta at epsilon={epsilon:g}, "
+            f"more than the {SAMPLER_SHARE * delta:.3g} allowed; use an exact sampler, fewer "
+            "coordinates or iterations, a smaller epsilon or a larger delta."
+        )
+
+
+def _log_ratio(mu: float, target: float) -> float:
+    if mu == 0:
+        return -math.inf
+    return math.log(mu / target) if target > 0 and mu < math.inf else math.inf
+
+
+def _no_scale(epsilon: float, delta: float) -> str:
+    return (
+        f"no noise scale satisfies epsilon={epsilon:g}, delta={delta:g}: the parts of the event "
+        "that do not depend on it use the whole budget already; give those parts a smaller share."
+    )
+
+
+def _start(
+    make_event: Callable[[float], ComposedEvent], relation: Relation, target: float
+) -> float:
+    """Return log z where the steps' losses, added as if normal, have standard deviation `target`.
+
+    Only where the search starts (a central limit theorem proves nothing here).
+    """
+
+    def scale(log_z: float) -> float:
+        mu, sampled = _split(make_event(math.exp(log_z)), relation)
+        directions = _directions(mu, sampled, relation)
+        return loss_scale(directions[0]) if directions else math.inf
+
+    low, high = -1.0, 1.0
+    while scale(low) < target and low > -30:
+        low -= 2.0
+    while scale(high) > target and high < 30:
+        high += 2.0
+    for _ in range(7):
+        middle = (low + high) / 2
+        low, high = (middle, high) if scale(middle) > target else (low, middle)
+    return high

@@ -1,0 +1,204 @@
+"""What a private computation did, as frozen facts: the input of every accountant.
+
+An event holds the noise and the *two* bounds of a query, not a noise multiplier for one
+relation. So the same event can be accounted for under either neighbouring relation, and a
+relation can never be mixed up silently (SPEC 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import groupby
+from math import inf, isfinite
+from typing import Any, Literal, TypeAlias
+
+Relation: TypeAlias = Literal["replace-one", "add-or-remove-one"]
+RELATIONS: tuple[Relation, ...] = ("replace-one", "add-or-remove-one")
+
+SamplingName: TypeAlias = Literal["all", "poisson", "without-replacement", "with-replacement"]
+SAMPLINGS: tuple[SamplingName, ...] = (
+    "all",
+    "poisson",
+    "without-replacement",
+    "with-replacement",
+)
+
+
+def check_relation(relation: str) -> None:
+    """Refuse a neighbouring relation that has no accountant."""
+    if relation not in RELATIONS:
+        raise ValueError(
+            f"neighboring_relation is {relation!r}; it must be one of {', '.join(RELATIONS)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent:
+    """Gaussian noise of standard deviation `sigma` on a sum of bounded row terms.
+
+    `norm_bound` bounds one term, `difference_bound` the difference of two terms; `slack` is
+    what floating point and the lattice add to the sensitivity (SPEC 4 a, b). A person owns
+    `rows_per_person` rows. `coordinates` normals were drawn, each by a sampler within
+    `sampler_error` of the ideal law in total variation.
+    """
+
+    sigma: float
+    norm_bound: float
+    difference_bound: float
+    slack: float = 0.0
+    rows_per_person: int = 1
+    sampling: SamplingName = "all"
+    rate: float = 1.0
+    """Poisson: the probability q of a row."""
+    batch_size: int = 0
+    """Fixed size: rows drawn in a step."""
+    population: int = 0
+    """Fixed size: rows drawn from."""
+    coordinates: int = 0
+    sampler_error: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("sigma", "norm_bound", "difference_bound", "slack", "sampler_error"):
+            value = getattr(self, name)
+            if not (isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value!r}; it must be finite and not negative.")
+        if self.rows_per_person < 1:
+            raise ValueError(f"rows_per_person is {self.rows_per_person}; it must be at least 1.")
+        if self.coordinates < 0:
+            raise ValueError(f"coordinates is {self.coordinates}; it must not be negative.")
+        if self.sampling not in SAMPLINGS:
+            raise ValueError(
+                f"sampling is {self.sampling!r}; it must be one of {', '.join(SAMPLINGS)}."
+            )
+        if self.sampling == "poisson" and not 0 <= self.rate <= 1:
+            raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
+        if self.sampling.endswith("replacement"):
+            self._check_fixed_size()
+
+    def _check_fixed_size(self) -> None:
+        if self.population < 1 or self.batch_size < 1:
+            raise ValueError(
+                f"{self.sampling} draws {self.batch_size} of {self.population} rows; "
+                "batch_size and population must be at least 1."
+            )
+        if self.sampling == "without-replacement" and self.batch_size > self.population:
+            raise ValueError(
+                f"batch_size is {self.batch_size}, more than the {self.population} rows that "
+                "sampling without replacement can draw."
+            )
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Return the largest change of the sum that one person can cause.
+
+        Full batch: of the whole sum. Poisson: of the sum when the row is drawn against the sum
+        without it (the accountant's unit; SPEC 4, "pair ±1"). Fixed size: of the sum when one
+        drawn row is another row.
+        """
+        check_relation(relation)
+        if self.sampling == "poisson":
+            return self.norm_bound + self.slack
+        fixed_size = self.sampling != "all"
+        one = self.difference_bound if relation == "replace-one" or fixed_size else self.norm_bound
+        return self.rows_per_person * one + self.slack
+
+    def noise_multiplier(self, relation: Relation) -> float:
+        """Return `z = sigma / sensitivity`; infinite when nobody can change the sum."""
+        sensitivity = self.sensitivity(relation)
+        return self.sigma / sensitivity if sensitivity > 0 else inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values."""
+        return {"kind": "gaussian", **{k: _plain(v) for k, v in asdict(self).items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class NonPrivateEvent:
+    """A look at the rows that no accountant covers, with the reason."""
+
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values."""
+        return {"kind": "not private", "reason": self.reason}
+
+
+SingleEvent: TypeAlias = GaussianEvent | NonPrivateEvent
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedEvent:
+    """Events in the order in which they ran, equal neighbours counted together."""
+
+    parts: tuple[tuple[SingleEvent, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        for event, count in self.parts:
+            # A negative count would subtract privacy loss: the one lie a ledger must not hold.
+            if count < 0:
+                raise ValueError(f"{type(event).__name__} is counted {count} times.")
+
+    @classmethod
+    def of(cls, events: Iterable[SingleEvent]) -> ComposedEvent:
+        """Compose single events in order."""
+        return cls(tuple((event, sum(1 for _ in run)) for event, run in groupby(events)))
+
+    def __iter__(self) -> Iterator[tuple[SingleEvent, int]]:
+        return iter(self.parts)
+
+    def __add__(self, other: ComposedEvent) -> ComposedEvent:
+        return ComposedEvent.merge((*self.parts, *other.parts))
+
+    @classmethod
+    def merge(cls, parts: Iterable[tuple[SingleEvent, int]]) -> ComposedEvent:
+        """Compose counted events in order, joining equal neighbours."""
+        joined: list[tuple[SingleEvent, int]] = []
+        for event, count in parts:
+            if count == 0:
+                continue
+            if joined and joined[-1][0] == event:
+                joined[-1] = (event, joined[-1][1] + count)
+            else:
+                joined.append((event, count))
+        return cls(tuple(joined))
+
+    @property
+    def non_private_reasons(self) -> tuple[str, ...]:
+        """Why parts of this event have no guarantee, each reason once."""
+        found = (e.reason for e, count in self if isinstance(e, NonPrivateEvent) and count)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def sampler_error(self) -> float:
+        """Total-variation error of all normals drawn (SPEC 4, "Noise")."""
+        return sum(
+            e.coordinates * e.sampler_error * count for e, count in self if type(e) is GaussianEvent
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts as plain JSON values."""
+        return {"parts": [{**event.to_dict(), "count": int(count)} for event, count in self]}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> ComposedEvent:
+        """Read what `to_dict` wrote, checking every field again."""
+        return cls(tuple((_event_from(part), int(part["count"])) for part in stored["parts"]))
+
+
+def _plain(value: Any) -> Any:
+    """Return numpy scalars as Python's own, which json can write."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _event_from(stored: Mapping[str, Any]) -> SingleEvent:
+    kind = stored["kind"]
+    if kind == "not private":
+        return NonPrivateEvent(str(stored["reason"]))
+    if kind != "gaussian":
+        raise ValueError(f"an event of kind {kind!r} is not known to this version.")
+    names = {f.name for f in fields(GaussianEvent)}
+    unknown = set(stored) - names - {"kind", "count"}
+    if unknown:
+        # A field that we do not know may weaken the guarantee: better no number than a wrong one.
+        raise ValueError(f"the stored event has unknown fields: {', '.join(sorted(unknown))}.")
+    return GaussianEvent(**{k: v for k, v in stored.items() if k in names})

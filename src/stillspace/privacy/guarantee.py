@@ -1,0 +1,171 @@
+"""What a fit promises, computed from what ran (SPEC 4; house rule 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from stillspace.privacy.accounting import PrivacyCurve, privacy_curve
+from stillspace.privacy.events import ComposedEvent, Relation, check_relation
+from stillspace.privacy.gaussian import check_delta
+
+_FORMAT = 1
+_NEIGHBOURS = {
+    "replace-one": "any one row replaced by another (the number of rows is public)",
+    "add-or-remove-one": "any one row added or left out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The (ε, δ)-differential privacy of an event, with what it rests on and what it leaves out.
+
+    No field holds an ε: `epsilon` is computed from `event` whenever it is asked for, so that a
+    claim and the run cannot differ. `private` is False when something makes the promise void
+    (`not_private_because`); the curve then says what the noise alone would give.
+    """
+
+    event: ComposedEvent
+    neighboring_relation: Relation
+    delta: float | None
+    private: bool
+    assumptions: tuple[str, ...] = ()
+    not_private_because: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_relation(self.neighboring_relation)
+        if self.delta is not None:
+            check_delta(self.delta)
+        if not self.private:
+            return
+        if self.not_private_because or self.event.non_private_reasons:
+            reasons = (*self.not_private_because, *self.event.non_private_reasons)
+            raise ValueError(f"a guarantee cannot be private: {'; '.join(reasons)}.")
+        if self.delta is None:
+            raise ValueError("delta is None; a private guarantee states its delta.")
+
+    @classmethod
+    def from_event(
+        cls,
+        event: ComposedEvent,
+        neighboring_relation: Relation,
+        delta: float | None,
+        *,
+        assumptions: Iterable[str] = (),
+        not_private_because: Iterable[str] = (),
+    ) -> Guarantee:
+        """Return what `event` promises: nothing, if any reason against it is known."""
+        reasons = dict.fromkeys((*not_private_because, *event.non_private_reasons))
+        return cls(
+            event=event,
+            neighboring_relation=neighboring_relation,
+            delta=delta,
+            private=not reasons,
+            assumptions=tuple(assumptions),
+            not_private_because=tuple(reasons),
+        )
+
+    @property
+    def epsilon(self) -> float:
+        """The ε at `delta`, computed from the event and rounded up; infinite without a δ."""
+        if self.delta is None:
+            return math.inf
+        return self.get_epsilon(self.delta)
+
+    @property
+    def accountant(self) -> str:
+        """Which accountant computed `epsilon`."""
+        return self._curve.name
+
+    @property
+    def _curve(self) -> PrivacyCurve:
+        # Without a promise the sampler's error is left out: at the huge ε of a noise that is too
+        # small, its term (1 + e^ε) τ would hide what the noise itself gives.
+        return privacy_curve(self.event, self.neighboring_relation, ideal_sampler=not self.private)
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return the δ that holds at `epsilon`."""
+        return self._curve.get_delta(epsilon)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return the ε that holds at `delta`."""
+        return _epsilon(self.event, self.neighboring_relation, delta, not self.private)
+
+    def __str__(self) -> str:
+        return " ".join(self._promise() if self.private else self._no_promise())
+
+    def _promise(self) -> list[str]:
+        neighbours = _NEIGHBOURS[self.neighboring_relation]
+        epsilon = self.epsilon
+        text = [
+            f"({_number(epsilon)}, {self.delta:.3g})-differential privacy under "
+            f"{self.neighboring_relation}: with {neighbours}, no result of this fit becomes more "
+            f"than {_factor(epsilon)} times as likely, but for a probability of {self.delta:.3g}.",
+            f"Computed from what ran, by the accountant '{self.accountant}'.",
+        ]
+        if self.assumptions:
+            text.append(f"It rests on, or does not cover: {'; '.join(self.assumptions)}.")
+        return text
+
+    def _no_promise(self) -> list[str]:
+        reasons = "; ".join(self.not_private_because) or "no reason was recorded"
+        text = [f"No privacy is promised: {reasons}."]
+        if self.event.non_private_reasons or self.delta is None:
+            return text
+        text.append(
+            f"The noise alone would give epsilon = {_number(self.epsilon)} at delta = "
+            f"{self.delta:.3g} under {self.neighboring_relation} (accountant: {self.accountant})."
+        )
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values; `epsilon` is written for readers and never read back."""
+        epsilon = self.epsilon
+        return {
+            "format": _FORMAT,
+            "event": self.event.to_dict(),
+            "neighboring_relation": self.neighboring_relation,
+            "delta": None if self.delta is None else float(self.delta),
+            "private": bool(self.private),
+            "assumptions": list(self.assumptions),
+            "not_private_because": list(self.not_private_because),
+            "epsilon": epsilon if math.isfinite(epsilon) else "infinite",
+            "accountant": self.accountant,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Guarantee:
+        """Read what `to_dict` wrote; ε is computed again from the event."""
+        if stored.get("format") != _FORMAT:
+            raise ValueError(
+                f"the stored guarantee has format {stored.get('format')!r}; this version reads "
+                f"format {_FORMAT}."
+            )
+        return cls(
+            event=ComposedEvent.from_dict(stored["event"]),
+            neighboring_relation=stored["neighboring_relation"],
+            delta=stored["delta"],
+            private=bool(stored["private"]),
+            assumptions=tuple(stored["assumptions"]),
+            not_private_because=tuple(stored["not_private_because"]),
+        )
+
+
+@lru_cache(maxsize=256)
+def _epsilon(event: ComposedEvent, relation: Relation, delta: float, ideal_sampler: bool) -> float:
+    return privacy_curve(event, relation, ideal_sampler=ideal_sampler).get_epsilon(delta)
+
+
+def _number(value: float) -> str:
+    """Print an ε or factor to four digits, rounded up as every ε is."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.4g}"
+
+
+def _factor(epsilon: float) -> str:
+    return _number(math.exp(epsilon)) if epsilon < 100 else f"e^{_number(epsilon)}"

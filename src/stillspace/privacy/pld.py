@@ -1,0 +1,433 @@
+"""Composition of privacy losses on a grid, rounded to the safe side throughout (SPEC 4).
+
+One step: connect-the-dots (Doroshenko et al. 2022). H(α) is replaced by its piecewise-linear
+interpolation at points α_i = exp(h·i), which lies above a convex function and is H of a discrete
+pair. The dots are dense near loss 0 and a 512th of the loss apart further out.
+T steps: the law of the sum of discrete losses, by one FFT power. The losses are tilted first,
+
+    p̃_i ∝ p_i e^{λ l_i},     δ(ε) = Σ_{l>ε} (1 − e^{ε−l}) e^{K(λ) − λl} p̃_T(l),   K(λ) = log E e^{λS},
+
+with λ near the saddle point K'(λ) = ε. Then every error of the FFT is multiplied by
+e^{K(λ) − λε}, which is of the size of δ itself: δ = 1e-100 is as precise as δ = 0.1, and the
+window is a few standard deviations wide.
+
+Everything that is lost or uncertain is added to δ: mass beyond the grid of a step (at +∞), mass
+beyond the window (a Chernoff bound), rounding of the masses, of the FFT and of the sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import ndtr
+
+from stillspace._typing import FloatArray, IntArray
+from stillspace.privacy.gaussian import GaussianCurve, check_delta, check_epsilon
+from stillspace.privacy.profiles import StepProfile
+from stillspace.privacy.roots import smallest_root
+
+Steps: TypeAlias = tuple[tuple[StepProfile, int], ...]
+Cumulants: TypeAlias = tuple[float, float, float]
+
+_U = 2.0**-52
+_TIERS = (1e-8, 1e-12, 1e-16, 1e-24, 1e-60, 1e-290)
+"""Mass that all steps together may send to +∞. Finer tiers cost more: used on demand."""
+_TIER_SHARE = 1e-5
+_DOTS = 512
+_MAX_WINDOW = 2**22
+_ROUND_UP_FROM = 600.0
+
+
+def _survey(profile: StepProfile) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return a wide geometric grid of losses with the masses of P above l and below −l."""
+    losses = profile.largest_loss * np.geomspace(1e-18, 1.0, 360)
+    return losses, profile.upper_mass(losses), profile.lower_mass(losses)
+
+
+def _second_moment(survey: tuple[FloatArray, FloatArray, FloatArray]) -> float:
+    """E L² = ∫ 2l (P(L > l) + P(L < −l)) dl, trapezoid in log l."""
+    losses, upper, lower = survey
+    return float(np.trapezoid(2 * losses**2 * (upper + lower), np.log(losses)))
+
+
+def loss_scale(steps: Steps) -> float:
+    """Return the root of the summed second moments of the losses (a rough size, no bound)."""
+    return math.sqrt(sum(count * _second_moment(_survey(p)) for p, count in steps))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossMasses:
+    """Mass `masses[i]` at loss `h·places[i]`, `infinity` at +∞; Q has `e^−l` times that."""
+
+    h: float
+    places: IntArray
+    masses: FloatArray
+    infinity: float
+
+    @property
+    def losses(self) -> FloatArray:
+        """The losses of `masses`."""
+        return self.h * self.places
+
+
+def _dots(last: int) -> IntArray:
+    """Return places 0 … last: each one, then a 512th of themselves apart.
+
+    Interpolation between dots at l and l + Δ adds at most Δ²/4 to the variance of the loss: with
+    Δ = l/512 at most a millionth of E L², whatever the tail.
+    """
+    dense = np.arange(min(last, _DOTS) + 1)
+    if last <= _DOTS:
+        return dense
+    sparse = np.geomspace(_DOTS, last, 2 + math.ceil(_DOTS * math.log(last / _DOTS)))
+    return np.unique(np.concatenate([dense, np.rint(sparse).astype(np.int64)]))
+
+
+def _cell_masses(t: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mass of each cell between thresholds, and a bound on its rounding error.
+
+    Differences of the smaller tail, so that the error is relative to that tail: a few units for
+    ndtr and (t² units) for the rounding of t itself.
+    """
+    used = weights > 0
+    t, weights = t[used], weights[used]
+    tail = ndtr(-np.abs(t))
+    left, right = tail[:, :-1], tail[:, 1:]
+    cells = np.where(
+        t[:, :-1] >= 0, left - right, np.where(t[:, 1:] <= 0, right - left, 1 - left - right)
+    )
+    units = tail * (16 + 4 * np.minimum(t * t, 1e4))
+    return weights @ cells, _U * (weights @ np.maximum(units[:, :-1], units[:, 1:]))
+
+
+def discretise(profile: StepProfile, h: float, low: float, high: float) -> LossMasses:
+    """Connect the dots of `profile` on the grid hℤ from about `low` to `high`.
+
+    The mass P_j, Q_j of the cell between the losses l and l + Δ goes to its two ends so that both
+    totals are kept: p_right = (P_j − e^l Q_j)/(1 − e^−Δ), p_left = P_j − p_right. That is the
+    interpolation of H written without H, whose second differences would cancel. Directions:
+    more mass on the right end is safe (H = Σ p_i (1 − αe^−l_i)⁺ grows with l_i), so e^l Q_j is
+    rounded down; mass below the grid moves up to its first point, mass above it to +∞.
+    """
+    places = _dots(max(math.ceil(high / h), 1))
+    if not profile.mirrored:
+        places = np.concatenate([-_dots(max(math.ceil(-low / h), 1))[:0:-1], places])
+    edges = h * places
+    t = profile.thresholds(edges)
+    p_weights = profile.p_weights
+    cells, error = _cell_masses(t, p_weights)
+    q_cells, q_error = _cell_masses(t, profile.q_weights)
+    growth = np.exp(np.minimum(edges[:-1], _ROUND_UP_FROM))
+    # Where e^l is huge, Q_j may underflow: all mass to the right end (e^l Q_j >= e^−Δ P_j).
+    reversed_mass = np.where(edges[:-1] < _ROUND_UP_FROM, growth * q_cells, 0.0)
+    shrink = np.diff(edges)
+    least = np.exp(-shrink) * cells
+    right = (cells - np.clip(reversed_mass, least, cells)) / -np.expm1(-shrink)
+    right = np.minimum(right, cells)
+    # p_right may be too small by this much; an excess on the right covers a want on the left.
+    right_error = (error + growth * q_error) / -np.expm1(-shrink)
+    masses = np.zeros(len(edges))
+    masses[1:] += right + np.minimum(right_error, cells - right + error)
+    masses[:-1] += cells - right + error
+    infinity = profile.infinity + float(p_weights @ ndtr(-t[:, -1])) * (1 + 1e-10)
+    if profile.mirrored:
+        return _mirror(profile, LossMasses(h, places, masses, infinity))
+    masses[0] += float(p_weights @ ndtr(t[:, 0])) * (1 + 1e-10)
+    return LossMasses(h, places, np.maximum(masses, 0.0), infinity)
+
+
+def _mirror(profile: StepProfile, half: LossMasses) -> LossMasses:
+    """Add the side α < 1, where P has the mass that Q has at 1/α, and the atom at α = 1.
+
+    The slopes of H at 1 ± 0 differ by 1 − P(L > 0) − Q(L > 0); a negative rounding is set to 0.
+    Q's mass above the grid becomes P's mass below it, and moves up to the first point.
+    """
+    losses = half.losses
+    t = profile.thresholds(losses[[0, -1]])
+    q_upper = profile.q_weights @ ndtr(-t)
+    p_upper = float(profile.p_weights @ ndtr(-t[:, 0])) + profile.infinity
+    reversed_masses = half.masses * np.exp(-losses)
+    both = np.concatenate([reversed_masses[:0:-1], half.masses])
+    centre = len(losses) - 1
+    both[centre] += reversed_masses[0] + max(1 - p_upper - float(q_upper[0]), 0.0) + 64 * _U
+    both[0] += float(q_upper[1]) * (1 + 1e-10)
+    places = np.concatenate([-half.places[:0:-1], half.places])
+    return LossMasses(half.h, places, np.maximum(both, 0.0), half.infinity)
+
+
+def _grid(steps: Steps, tier: float) -> list[tuple[LossMasses, int]]:
+    """Discretise all steps on one grid that suits their sum.
+
+    Interpolation adds at most h²/4 to the variance of a step near loss 0. h is a 40th of the root
+    mean square of a step, so that this is some 1e-4 of the whole, and at most a 1000th of the sum's.
+    The few steps below the grid are moved up to its first point: 1e-7 of all runs.
+    """
+    total = sum(count for _, count in steps)
+    steps = tuple((p.truncated(tier / total), count) for p, count in steps)
+    surveys = [_survey(p) for p, _ in steps]
+    moments = [_second_moment(s) * n for s, (_, n) in zip(surveys, steps, strict=True)]
+    h = math.sqrt(sum(moments)) * min(1 / 1000, 1 / (40 * math.sqrt(total)))
+    masses = []
+    for (profile, count), (losses, upper, lower) in zip(steps, surveys, strict=True):
+        high = float(losses[np.argmax(upper <= tier / total)])
+        low = -float(losses[np.argmax(lower <= 1e-7 / total)])
+        masses.append((discretise(profile, h, low, high), count))
+    return masses
+
+
+class Composition:
+    """The composed losses of one direction."""
+
+    def __init__(self, steps: Steps, tier: float) -> None:
+        self._parts = _grid(steps, tier)
+        self._log_masses = [_log(part.masses) for part, _ in self._parts]
+        self._losses = [part.losses for part, _ in self._parts]
+        self._h = self._parts[0][0].h
+        self._count = sum(count for _, count in self._parts)
+        # 1 − Π(1 − p∞)^T <= Σ T p∞.
+        self.infinity = sum(count * part.infinity for part, count in self._parts)
+        self._largest = sum(count * losses[-1] for (_, count), losses in self._pairs())
+        # Thresholds are rounded: each loss may be off by some units of the largest numbers in it.
+        self._shift = 32 * _U * sum(n * _magnitude(p) for p, n in steps)
+
+    def _pairs(self) -> list[tuple[tuple[LossMasses, int], FloatArray]]:
+        return list(zip(self._parts, self._losses, strict=True))
+
+    def _cumulants(self, tilt: float) -> Cumulants:
+        """Return K, K', K'' at `tilt` for the sum of all finite losses."""
+        k0 = k1 = k2 = 0.0
+        for (_, count), losses, log_mass in zip(
+            self._parts, self._losses, self._log_masses, strict=True
+        ):
+            log_terms = log_mass + tilt * losses
+            top = float(log_terms.max())
+            terms = np.exp(log_terms - top)
+            sum0 = float(terms.sum())
+            mean = float(terms @ losses) / sum0
+            k0 += count * (top + math.log(sum0))
+            k1 += count * mean
+            k2 += count * max(float(terms @ (losses - mean) ** 2) / sum0, 0.0)
+        return k0, k1, k2
+
+    def _saddle(self, epsilon: float) -> tuple[float, Cumulants]:
+        """Return a tilt λ >= 0 with K'(λ) near ε. Any λ is valid; a near one is precise."""
+        tilt, low, high = 0.0, 0.0, math.inf
+        cumulants = self._cumulants(0.0)
+        for _ in range(60):
+            gap = epsilon - cumulants[1]
+            spread = math.sqrt(cumulants[2])
+            if abs(gap) <= 0.2 * spread or (gap < 0 and tilt == 0) or spread < 0.1 * self._h:
+                break
+            low, high = (tilt, high) if gap > 0 else (low, tilt)
+            guess = tilt + gap / cumulants[2]
+            if not low < guess < min(high, 4 * low + 10 / spread):
+                guess = (low + high) / 2 if high < math.inf else 4 * low + 10 / spread
+            tilt, cumulants = guess, self._cumulants(guess)
+        return tilt, cumulants
+
+    def guess_epsilon(self, delta: float) -> tuple[float, float]:
+        """Return about the ε at `delta` and the tilt there, by the saddle-point approximation.
+
+        δ ≈ exp(K − λK') / (λ(1+λ)√(2πK'') + 1) at ε = K'(λ). A start for a search, no bound.
+        """
+        low, high = -30.0, 30.0  # log of (tilt × standard deviation)
+        spread = max(math.sqrt(self._cumulants(0.0)[2]), self._h)
+        for _ in range(16):
+            middle = (low + high) / 2
+            tilt = math.exp(middle) / spread
+            k0, k1, k2 = self._cumulants(tilt)
+            root = tilt * (1 + tilt) * math.sqrt(2 * math.pi * k2)
+            small = k0 - tilt * k1 - math.log1p(root) > math.log(delta)
+            low, high = (middle, high) if small else (low, middle)
+        return max(k1, 1e-3 * spread, 1e-280), tilt
+
+    def _tilt(self, epsilon: float, spare: float) -> tuple[float, float, Cumulants]:
+        """Return the saddle point, and a tilt somewhat below it with its cumulants.
+
+        The lower tilt may cost a factor e^spare of the FFT's precision, and under a heavy tail the
+        law at the saddle point itself is far wider: mostly one big jump.
+        """
+        saddle, cumulants = self._saddle(epsilon)
+        best = cumulants[0] - saddle * epsilon
+        for part in (0.25, 0.5, 0.75):
+            less = self._cumulants(part * saddle)
+            if less[0] - part * saddle * epsilon <= best + spare:
+                return saddle, part * saddle, less
+        return saddle, saddle, cumulants
+
+    def _window(
+        self, epsilon: float, saddle: float, tilt: float, cumulants: Cumulants, log_tail: float
+    ) -> tuple[int, int, float]:
+        """Return the last place of the window, its length, and a bound on P(S beyond it).
+
+        P(S >= x) <= exp(K(s) − sx) for each s > 0 (Chernoff). The last place is where one of a few
+        s makes this negligible beside e^{K(λ) − λε}; what it leaves is added to δ. The FFT wraps
+        other mass into the window, from above (seen one period lower) and from below: both only
+        add to δ, and the length is such that they add little under the tilted law.
+        """
+        k0, mean, variance = cumulants
+        spread = max(math.sqrt(variance), self._h)
+        tries = [tilt + size / spread for size in (0.7, 1.5, 3.0, 4.5, 6.5)]
+        tries += [x for x in (saddle, 1.5 * saddle) if x > tilt]
+        ups = [(s, self._cumulants(s)[0]) for s in tries]
+        last = min((k - k0 + tilt * epsilon - log_tail) / s for s, k in ups)
+        above = min((k - k0 - log_tail) / (s - tilt) for s, k in ups)
+        downs = [size / spread for size in (0.3, 0.7, 1.5, 3.0, 4.5, 6.5)]
+        below = max((k0 - self._cumulants(tilt - d)[0] + log_tail) / d for d in downs)
+        final = math.ceil(max(last, epsilon + self._h) / self._h)
+        length = min(max(self._h * final - min(below, mean), above - epsilon) / self._h, 2e9)
+        n = next_fast_len(max(math.ceil(length) + 2, 16), real=True)
+        end = self._h * (final + 1)
+        return final, n, math.exp(min(min(k - s * end for s, k in ups), 0.0))
+
+    def _composed(self, tilt: float, n: int) -> tuple[FloatArray, float]:
+        """Return the tilted law of the sum modulo n·h, and a bound on its error in the 2-norm.
+
+        An FFT of length n is off by at most η = 8u·log2(n) relative in the 2-norm (Higham 2002,
+        theorem 24.2), hence by e = η√n‖p‖₂ in each frequency. Powers and products: with
+        r = |f| + e, |Πf̂ᵀ − Πfᵀ| <= Π rᵀ · Σ T (e/r + rounding of logarithm and angle).
+        """
+        eta = 8 * _U * math.log2(n)
+        log_size = log_bound = relative = angle = np.zeros(n // 2 + 1)
+        for (part, count), losses, log_mass in zip(
+            self._parts, self._losses, self._log_masses, strict=True
+        ):
+            log_terms = log_mass + tilt * losses
+            terms = np.exp(log_terms - log_terms.max())
+            terms /= terms.sum()
+            folded = np.bincount(part.places % n, weights=terms, minlength=n)
+            transform = rfft(folded)
+            e = eta * math.sqrt(n) * _norm(folded)
+            size = np.abs(transform)
+            log_r = np.log(size + e)
+            log_size = log_size + count * _log(size)
+            log_bound = log_bound + count * log_r
+            angle = angle + count * np.angle(transform)
+            relative = relative + count * (e / (size + e) + 4 * _U * (math.pi - log_r))
+        composed = irfft(np.exp(log_size) * np.exp(1j * angle), n)
+        errors = np.exp(log_bound) * relative
+        norm = math.sqrt(2 / n) * _norm(errors)
+        return composed, norm + eta * (_norm(composed) + norm)
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return an upper bound on δ at `epsilon`: the least of at most three, each finer."""
+        epsilon -= self._shift
+        best, spare, log_tail = 1.0, 4.0, math.log(1e-8)
+        if epsilon >= self._largest:
+            return min(self.infinity, 1.0)
+        for _ in range(3):
+            found, by_fft, chernoff = self._attempt(epsilon, spare, log_tail)
+            best = min(best, found)
+            if by_fft <= 1e-3 * found and 3 * math.exp(log_tail) * chernoff <= 1e-4 * found:
+                break
+            # Under a heavy tail Chernoff's bound is far above δ: ask for a smaller remainder, and
+            # for the saddle point itself (with its wider window) only if the FFT is the trouble.
+            spare = spare if by_fft <= 1e-3 * found else spare - 2
+            log_tail = min(math.log(found / chernoff) - 12, log_tail)
+        return min(best + self.infinity, 1.0)
+
+    def _attempt(self, epsilon: float, spare: float, log_tail: float) -> tuple[float, float, float]:
+        """Return a bound on δ (finite losses), the FFT's error in it, and Chernoff's bound."""
+        saddle, tilt, cumulants = self._tilt(epsilon, spare)
+        last, n, beyond = self._window(epsilon, saddle, tilt, cumulants, log_tail)
+        chernoff = math.exp(min(cumulants[0] - tilt * epsilon, 0.0)) * (1 + 1e-6)
+        if n > _MAX_WINDOW:
+            return chernoff, 0.0, chernoff
+        composed, error = self._composed(tilt, n)
+        places = np.arange(max(last - n, math.floor(epsilon / self._h)) + 1, last + 1)
+        losses = self._h * places
+        weights = np.exp(cumulants[0] - tilt * losses) * -np.expm1(epsilon - losses)
+        inside = float(np.sum(weights * composed[places % n]))
+        # Relative rounding of the tilted masses, of K and of the last sum.
+        magnitude = 64 + abs(cumulants[0]) + tilt * (abs(epsilon) + self._h * n)
+        rounding = _U * (n + (16 * self._count + 4) * magnitude)
+        by_fft = _norm(weights) * error
+        return (max(inside, 0.0) + by_fft + beyond) * (1 + rounding), by_fft, chernoff
+
+
+def _norm(values: FloatArray) -> float:
+    """2-norm by NumPy's own sum: BLAS threads cost more than they save here."""
+    return math.sqrt(float(np.sum(values * values)))
+
+
+def _log(values: FloatArray) -> FloatArray:
+    """log, with −1e5 for 0 (so that no infinity meets a zero)."""
+    return np.log(np.maximum(values, 5e-324)) - 1e5 * (values <= 0)
+
+
+def _magnitude(profile: StepProfile) -> float:
+    """The size of the numbers that a threshold is computed from, in units of loss."""
+    top = max(profile.mus)
+    return 1 + top * (40 + top) - math.log(profile.rate)
+
+
+@lru_cache(maxsize=16)
+def _composition(steps: Steps, tier: float) -> Composition:
+    return Composition(steps, tier)
+
+
+@dataclass(frozen=True, slots=True)
+class LossCurve:
+    """Upper bound on the curve of sampled steps: the largest δ of all directions.
+
+    Each direction is composed by itself over all steps (SPEC 4: add with add, remove with
+    remove); the maximum comes last.
+    """
+
+    directions: tuple[Steps, ...]
+
+    @property
+    def name(self) -> str:
+        """What this curve is, for people."""
+        return "privacy loss distribution (upper bound)"
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return an upper bound on δ at `epsilon`."""
+        check_epsilon(epsilon)
+        if epsilon == math.inf:
+            return 0.0
+        return max(_direction_delta(steps, epsilon) for steps in self.directions)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return an upper bound on ε at `delta` (to about 1e-6), by secants on log δ."""
+        check_delta(delta)
+        if delta == 0:
+            return math.inf
+        return _solve_epsilon(self, delta)
+
+
+def _direction_delta(steps: Steps, epsilon: float) -> float:
+    """δ of one direction, with a tier whose mass at +∞ does not matter.
+
+    Each tier gives an upper bound; a guess by the normal law says where to begin.
+    """
+    delta = 1.0
+    guess = GaussianCurve(loss_scale(steps)).get_delta(epsilon)
+    likely = sum(tier > _TIER_SHARE * guess for tier in _TIERS[:3])
+    for tier in _TIERS[likely:]:
+        composition = _composition(steps, tier)
+        delta = min(delta, composition.get_delta(epsilon))
+        if composition.infinity <= _TIER_SHARE * delta:
+            break
+    return delta
+
+
+def _solve_epsilon(curve: LossCurve, delta: float) -> float:
+    """Smallest ε with curve.get_delta(ε) <= delta, from above, in log ε."""
+    if curve.get_delta(0.0) <= delta:
+        return 0.0
+    tier = next((t for t in _TIERS if t <= _TIER_SHARE * delta), _TIERS[-1])
+    guesses = [_composition(steps, tier).guess_epsilon(delta) for steps in curve.directions]
+    start, tilt = max(guesses)
+    found = smallest_root(
+        lambda x: math.log(max(curve.get_delta(math.exp(x)), 1e-320) / delta),
+        math.log(start),
+        -max(tilt * start, 1e-3),
+        1e-6,
+    )
+    return math.inf if found is None else math.exp(found)

@@ -1,0 +1,154 @@
+"""A `Release`: the only thing that reads rows, and the only place where noise is added.
+
+It has two halves. `draw` records its event in the ledger and then draws the selection and the
+noise; `apply` reads the rows. The event that is recorded and the noise that is drawn come from
+the same fields, so the claim and the run are one text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isinf
+
+import numpy as np
+
+from stillspace._typing import FloatArray, IntArray
+from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.parts.noise import SAMPLER_ERROR
+from stillspace.parts.queries import UNIT_ROUNDOFF, Query
+from stillspace.parts.sampling import All, Sampling
+from stillspace.privacy.events import (
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    Relation,
+    SingleEvent,
+)
+from stillspace.rows import MemoryRows, chain_length
+
+ROW_MARGIN = 16
+"""Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
+lattice's range are computed for up to this many times the public size (a stated assumption)."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The events of what ran, in order."""
+
+    events: list[SingleEvent] = field(default_factory=list)
+
+    def record(self, event: SingleEvent) -> None:
+        """Add an event; called before the rows are read."""
+        self.events.append(event)
+
+    def check(self, planned: ComposedEvent) -> ComposedEvent:
+        """Return what ran, or raise if it is not what was planned."""
+        ran = ComposedEvent.of(self.events)
+        if ran != planned:
+            msg = "What ran differs from the plan that was accounted for; the result is withheld."
+            raise LedgerError(msg)
+        return ran
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The secret randomness of one release: selected rows and lattice noise."""
+
+    selection: IntArray | None
+    noise: IntArray | None
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The noisy mean of a query over (some of) the rows.
+
+    `size` is the public number of rows. `z` is the noise multiplier, σ = z · sensitivity on the
+    sum: one number, or one per iteration; 0 means no noise, None not yet calibrated.
+    """
+
+    query: Query
+    size: int
+    z: float | tuple[float, ...] | None = None
+    sampling: Sampling = All()
+    relation: Relation = "replace-one"
+    rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if isinf(self.query.norm_bound) and self.z != 0.0:
+            msg = (
+                f"The terms of the {self.query.name} have no bound, so no noise hides one of them: "
+                "use z=0.0 (not private), or a query with bounded terms such as Glad."
+            )
+            raise NotAccountedError(msg)
+
+    @property
+    def divisor(self) -> float:
+        """The public number that the sum is divided by; never the number of rows drawn."""
+        return self.sampling.expected_size(self.size)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether noise is added (or will be, once calibrated)."""
+        return self.z is None or bool(np.max(self.z) > 0.0)
+
+    @property
+    def rows_bound(self) -> int:
+        """The number of rows up to which the floating-point bounds are computed."""
+        return self.size * (1 if self.relation == "replace-one" else ROW_MARGIN)
+
+    def sensitivity(self, relation: Relation | None = None) -> float:
+        """Return the exact-arithmetic sensitivity of the sum, the unit of `z` (SPEC 4)."""
+        return self._event(1.0, slack=0.0).sensitivity(relation or self.relation)
+
+    def sigma(self, k: int) -> float:
+        """Return the standard deviation of the noise on the sum in iteration k."""
+        if self.z is None:
+            msg = "This release has no noise multiplier yet: calibrate the plan first."
+            raise ValueError(msg)
+        z = self.z[k] if isinstance(self.z, tuple) else self.z
+        return z * self.sensitivity() if z else 0.0
+
+    def event(self, k: int) -> SingleEvent:
+        """Return what an accountant must know of iteration k."""
+        if isinf(self.query.norm_bound):
+            return NonPrivateEvent(f"the terms of the {self.query.name} have no bound")
+        sigma = self.sigma(k)
+        if sigma == 0.0:
+            return NonPrivateEvent(f"the {self.query.name} is used without noise")
+        self.query.noise.check_range(self.rows_bound * self.query.norm_bound, sigma)
+        return self._event(sigma, self._slack(sigma))
+
+    def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
+        """Record iteration k in the ledger, then draw its selection and its noise."""
+        ledger.record(self.event(k))
+        sigma = self.sigma(k)
+        selection = self.sampling.draw(n_rows, rng)
+        noise = self.query.noise.draw(sigma, rng) if sigma > 0.0 else None
+        return Draw(selection, noise, sigma)
+
+    def apply(self, rows: MemoryRows, point: FloatArray, draw: Draw) -> FloatArray:
+        """Read the rows: the noisy sum, divided by the public divisor."""
+        total = rows.add(self.query, point, draw.selection)
+        if draw.noise is not None:
+            total = self.query.noise.release(total, draw.noise, draw.sigma)
+        return total / self.divisor
+
+    def _slack(self, sigma: float) -> float:
+        """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
+        mu = chain_length(self.rows_bound) * UNIT_ROUNDOFF
+        summation = 2.0 * self.rows_bound * self.query.norm_bound * mu / (1.0 - mu)
+        terms = 2.0 * self.rows_per_person * self.query.term_error
+        return self.query.noise.slack(sigma) + summation + terms
+
+    def _event(self, sigma: float, slack: float) -> GaussianEvent:
+        return GaussianEvent(
+            sigma=sigma,
+            norm_bound=self.query.norm_bound,
+            difference_bound=self.query.difference_bound,
+            slack=slack,
+            rows_per_person=self.rows_per_person,
+            coordinates=self.query.noise.coordinates,
+            sampler_error=SAMPLER_ERROR,
+            **self.sampling.event_facts(),
+        )

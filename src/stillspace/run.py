@@ -1,0 +1,78 @@
+"""The loop that runs any plan: release, step, push."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.stops import Never
+from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
+from stillspace.privacy.events import ComposedEvent
+from stillspace.release import Ledger
+from stillspace.rows import MemoryRows
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run gives back: the basis, and what it did with the rows."""
+
+    V: FloatArray
+    n_iter: int
+    converged: bool
+    event: ComposedEvent
+    moment: FloatArray | None
+    """The second moment that the start released, if it did: free for post-processing."""
+    costs: tuple[float, ...] = ()
+    """The cost at the point before each iteration, where the query carries it (never private)."""
+
+
+def run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
+    """Run a plan; the ledger of what ran must equal the plan's event, or this raises."""
+    ledger = Ledger()
+    result = _run(plan, rows, rng, ledger)
+    if isinstance(plan.stop, Never):
+        ledger.check(plan.event())
+    return result
+
+
+def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger) -> Result:
+    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger)
+    state = plan.geometry.enter(value)
+    point = plan.geometry.point(state)
+    memory = None if plan.n_iter else plan.output.push(None, point, 0)
+    done, converged = 0, False
+    costs: list[float] = []
+    for k in range(plan.n_iter):
+        assert plan.release is not None
+        draw = plan.release.draw(k, rows.n_rows, rng, ledger)
+        G, cost = plan.release.query.unpack(plan.release.apply(rows, point, draw))
+        if cost is not None:
+            costs.append(cost)
+        state = plan.geometry.step(state, G, plan.schedule.step(k))
+        before, point = point, plan.geometry.point(state)
+        memory = plan.output.push(memory, point, k)
+        done = k + 1
+        if plan.stop(before, point, costs):
+            converged = True
+            break
+    V = plan.output.basis(memory, plan.n_components)
+    return Result(V, done, converged, ComposedEvent.of(ledger.events), moment, tuple(costs))
+
+
+def _begin(
+    start: Start, r: int, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return the start value and, if a second moment was released, that."""
+    if isinstance(start, MomentStart):
+        draw = start.release.draw(0, rows.n_rows, rng, ledger)
+        moment = start.release.apply(rows, np.empty((0, 0)), draw)
+        return top_eigenvectors(moment, r), moment
+    if isinstance(start, RunStart):
+        result = _run(start.plan, rows, rng, ledger)
+        return result.V, result.moment
+    if isinstance(start, GivenStart):
+        return start.value(), None
+    return start.value(rng), None

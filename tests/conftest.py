@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+
+from stillspace.kernels import reference
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240613)
+
+
+def unit_rows(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
+    """Random unit rows as columns (D, n)."""
+    return reference.unit_columns(rng.standard_normal((D, n)), 0.0)
+
+
+def random_basis(rng: np.random.Generator, D: int, r: int) -> np.ndarray:
+    return np.linalg.qr(rng.standard_normal((D, r)))[0]
+
+
+def random_in_h(rng: np.random.Generator, D: int, r: int) -> np.ndarray:
+    """A matrix with 0 ⪯ P ⪯ I and trace r, by averaging projectors: no code of ours."""
+    bases = [random_basis(rng, D, r) for _ in range(3)]
+    P = sum(w * V @ V.T for w, V in zip(rng.dirichlet(np.ones(3)), bases, strict=True))
+    return (P + P.T) / 2

@@ -1,0 +1,179 @@
+"""Bad input gets one clear sentence, shows no record and changes nothing."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace.datasets import make_haystack
+
+SECRET = 918273.645
+X = make_haystack(60, 5, 2, random_state=0).X
+X[3, 2] = SECRET
+ESTIMATORS = [RobustPCA, PrivateRobustPCA, PrivatePCA]
+PRIVATE = [PrivateRobustPCA, PrivatePCA]
+
+
+def with_text():
+    A = X.astype(object)
+    A[5, 1] = "918273.645 Elm Street"
+    return A
+
+
+def with_objects():
+    A = X.astype(object)
+    A[5, 1] = {"name": SECRET}
+    return A
+
+
+BAD_X = {
+    "1-d": (X[3], "2-d"),
+    "3-d": (X[None], "2-d"),
+    "no rows": (X[:0], "minimum of 2"),
+    "one row": (X[3:4], "minimum of 2"),
+    "no columns": (X[:, :0], "0 feature"),
+    "one column": (X[:, :1], "minimum of 2"),
+    "complex": (X + 1j, "Complex data not supported"),
+    "text": (with_text(), "does not convert to float"),
+    "objects": (with_objects(), "does not convert to float"),
+    "strings": (np.full((60, 5), "918273.645 Elm"), "does not convert to float"),
+    "sparse": (sparse.csr_array(X), "sparse"),
+}
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+@pytest.mark.parametrize("case", BAD_X)
+def test_bad_arrays(make, case):
+    bad, words = BAD_X[case]
+    estimator = make(2)
+    with pytest.raises((ValueError, TypeError), match=words) as caught:
+        estimator.fit(bad)
+    assert "918273" not in str(caught.value)
+    assert "Elm" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert not hasattr(estimator, "components_")
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_components": 0}, r"1…4.*got 0"),
+        ({"n_components": 5}, r"1…4.*got 5"),
+        ({"n_components": -1}, "got -1"),
+        ({"n_components": 1.5}, "whole number"),
+        ({"n_components": "two"}, "whole number"),
+        ({"center": np.zeros(4)}, "5 finite numbers"),
+        ({"center": "mean"}, "'mean'"),
+        ({"center": np.full(5, np.nan)}, "5 finite numbers"),
+        ({"scale": np.zeros(5)}, "positive"),
+        ({"random_state": -1}, "random_state"),
+        ({"random_state": "seed"}, "random_state"),
+    ],
+)
+def test_bad_parameters(make, params, words):
+    with pytest.raises(ValueError, match=words):
+        make(**params).fit(X)
+
+
+def test_fewer_rows_than_components():
+    for make in ESTIMATORS:
+        with pytest.raises(ValueError, match="at least as many rows"):
+            make(4).fit(X[:3])
+
+
+@pytest.mark.parametrize("make", PRIVATE)
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": float("inf")}, "epsilon"),
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": None}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": float("nan")}, "delta"),
+        ({"delta": -1e-9}, "delta"),
+        ({"neighboring_relation": "remove"}, "'add-or-remove-one'"),
+        ({"neighboring_relation": "add-or-remove-one"}, "public_size"),
+        ({"neighboring_relation": "add-or-remove-one", "public_size": 0}, "public_size"),
+        ({"neighboring_relation": "add-or-remove-one", "public_size": 9.5}, "public_size"),
+        ({"public_size": 100}, "replace-one"),
+        ({"rows_per_person": 0}, "rows_per_person"),
+        ({"rows_per_person": 1.5}, "rows_per_person"),
+        ({"nonfinite": "drop"}, "'zero', 'raise'"),
+    ],
+)
+def test_bad_privacy_parameters(make, params, words):
+    with pytest.raises(ValueError, match=words):
+        make(**params).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"algorithm": "dp-foo"}, "'dp-ggd'"),
+        ({"algorithm": "ggd"}, "RobustPCA"),
+        ({"algorithm": "dp-sggd", "batch_size": 61}, "1…60"),
+        ({"batch_size": 3}, "no option 'batch_size'"),
+        ({"algorithm": "dp-ggd", "n_iter": 0}, "at least 1"),
+        ({"calibration": "guess"}, "'as-printed'"),
+        ({"algorithm_options": {"speed": 1}}, "no option 'speed'"),
+    ],
+)
+def test_bad_private_robust_parameters(params, words):
+    with pytest.raises(ValueError, match=words):
+        PrivateRobustPCA(2, **params).fit(X)
+
+
+def test_public_size_is_what_counts_under_add_or_remove():
+    options = {"neighboring_relation": "add-or-remove-one", "public_size": 3}
+    with pytest.raises(ValueError, match="there are 3"):
+        PrivateRobustPCA(4, **options).fit(X)
+
+
+@pytest.mark.parametrize("norm_bound", [0.0, -1.0, float("inf"), float("nan")])
+def test_bad_norm_bound(norm_bound):
+    with pytest.raises(ValueError, match="norm_bound"):
+        PrivatePCA(2, norm_bound=norm_bound).fit(X)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_robust_fits_raise_for_non_finite_cells_and_name_no_value(value):
+    bad = X.copy()
+    bad[1, 1] = value
+    with pytest.raises(ValueError, match="NaN or infinity") as caught:
+        RobustPCA(2).fit(bad)
+    assert "918273" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_transform_of_the_wrong_shape(make):
+    fit = make(2).fit(X)
+    with pytest.raises(ValueError, match="expecting 5 features"):
+        fit.transform(X[:, :4])
+    with pytest.raises(ValueError, match="2 columns"):
+        fit.inverse_transform(X)
+    with pytest.raises(ValueError, match="Reshape your data") as caught:
+        fit.transform(X[3])
+    assert "918273" not in str(caught.value)
+
+
+def test_a_failed_fit_leaves_the_old_result():
+    fit = PrivateRobustPCA(2).fit(X)
+    before = fit.components_.copy()
+    fit.set_params(epsilon=-1.0)
+    with pytest.raises(ValueError, match="epsilon"):
+        fit.fit(X)
+    assert np.array_equal(fit.components_, before)
+
+
+def test_no_convergence_is_said():
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        fit = RobustPCA(2, max_iter=1).fit(X)
+    assert not fit.converged_
+    assert RobustPCA(2).fit(X).converged_

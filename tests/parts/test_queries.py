@@ -1,0 +1,202 @@
+"""Each query: its term against an independent formula, its two bounds, and its arithmetic."""
+
+import numpy as np
+import pytest
+
+from stillspace.parts.queries import (
+    PRIVATE_FLOOR,
+    GeometricMedian,
+    Glad,
+    GladCost,
+    IrlsPower,
+    Reaper,
+    ReweightedMoment,
+    SecondMoment,
+)
+from stillspace.rows import MemoryRows
+from tests.conftest import random_basis, random_in_h, unit_rows
+
+D, R = 7, 3
+
+
+def term(query, x, point):
+    out = np.zeros(query.shape)
+    query.add_block(np.ascontiguousarray(x.reshape(-1, 1)), point, out)
+    return out
+
+
+def points(query, rng):
+    """A point at which the query can be asked."""
+    if isinstance(query, Reaper):
+        return random_in_h(rng, query.D, R)
+    if isinstance(query, GeometricMedian):
+        return rng.standard_normal(query.D) * 0.3
+    return random_basis(rng, query.D, R)
+
+
+BOUNDED = [Glad(D, R), Reaper(D), SecondMoment(D), GladCost(D), GeometricMedian(D)]
+
+
+def glad_cost(X, V):
+    return np.linalg.norm(X - X @ V @ V.T, axis=1).mean()
+
+
+def test_glad_is_minus_the_riemannian_gradient(rng):
+    """Finite differences along the curve polar(V + tH), H tangent: sign and size."""
+    XT, V = unit_rows(rng, 40, D), random_basis(rng, D, R)
+    G = MemoryRows(XT).add(Glad(D, R), V, None) / 40
+    for _ in range(5):
+        H = rng.standard_normal((D, R))
+        H -= V @ (V.T @ H)
+        t = 1e-6
+
+        def at(s, H=H):
+            U, _, Wt = np.linalg.svd(V + s * H, full_matrices=False)
+            return glad_cost(XT.T, U @ Wt)
+
+        slope = (at(t) - at(-t)) / (2 * t)
+        assert slope == pytest.approx(-np.sum(G * H), rel=1e-6)
+
+
+def test_reaper_is_minus_the_subgradient(rng):
+    XT, P = unit_rows(rng, 40, D), random_in_h(rng, D, R)
+    G = MemoryRows(XT).add(Reaper(D), P, None) / 40
+    assert np.array_equal(G, G.T)
+    for _ in range(5):
+        H = rng.standard_normal((D, D))
+        H = H + H.T
+        t = 1e-6
+
+        def at(s, H=H):
+            return np.linalg.norm(XT - (P + s * H) @ XT, axis=0).mean()
+
+        slope = (at(t) - at(-t)) / (2 * t)
+        assert slope == pytest.approx(-np.sum(G * H), rel=1e-6)
+
+
+def test_median_term_is_minus_the_gradient_of_the_distance(rng):
+    X, m = rng.standard_normal((D, 30)), rng.standard_normal(D)
+    G = MemoryRows(X).add(GeometricMedian(D), m, None)
+    for d in range(D):
+        e = np.eye(D)[d] * 1e-6
+
+        def at(s, e=e):
+            return np.linalg.norm(X - (m + s * e)[:, None], axis=0).sum()
+
+        assert (at(1) - at(-1)) / 2e-6 == pytest.approx(-G[d], rel=1e-6, abs=1e-7)
+
+
+def test_moment_and_cost_against_plain_numpy(rng):
+    XT, V = unit_rows(rng, 700, D), random_basis(rng, D, R)
+    rows = MemoryRows(XT)
+    np.testing.assert_allclose(rows.add(SecondMoment(D), V, None), XT @ XT.T, rtol=1e-12)
+    assert rows.add(GladCost(D), V, None) == pytest.approx(700 * glad_cost(XT.T, V), rel=1e-12)
+
+
+def test_classic_queries_against_plain_numpy(rng):
+    XT, V, P = unit_rows(rng, 60, D), random_basis(rng, D, R), random_in_h(rng, D, R)
+    rows = MemoryRows(XT)
+    w = 1 / np.linalg.norm(XT - V @ V.T @ XT, axis=0)
+    cases = [(IrlsPower(D, R), V, w, (XT * w) @ XT.T @ V)]
+    cases.append((ReweightedMoment(D), V, w, (XT * w) @ XT.T))
+    w = 1 / np.linalg.norm(XT - P @ XT, axis=0)
+    cases.append((ReweightedMoment(D), P, w, (XT * w) @ XT.T))
+    for query, point, weight, want in cases:
+        G, cost = query.unpack(rows.add(query, point, None))
+        np.testing.assert_allclose(G, want, rtol=1e-10)
+        assert cost == pytest.approx(np.sum(1 / weight), rel=1e-12)
+
+
+@pytest.mark.parametrize("query", [IrlsPower(D, R), ReweightedMoment(D)])
+def test_classic_queries_have_no_bound(query):
+    assert np.isinf(query.norm_bound)
+    assert np.isinf(query.difference_bound)
+    assert np.isinf(query.term_error)
+
+
+@pytest.mark.parametrize("query", BOUNDED, ids=lambda q: q.name)
+def test_terms_keep_their_bounds(rng, query):
+    """Random rows and points, and the hard ones: on the subspace, near it, tiny, V off by 1e-3."""
+    slack = 1 + 1e-12
+    largest = 0.0
+    for trial in range(300):
+        point = points(query, rng)
+        if trial % 3 == 1 and not isinstance(query, GeometricMedian):
+            point = point * (1 + 1e-3)  # no longer quite in the set
+        x, y = unit_rows(rng, 2, D).T
+        if trial % 3 == 2 and point.ndim == 2:
+            near = point @ rng.standard_normal(point.shape[1])
+            x = near / np.linalg.norm(near) + 10.0 ** rng.uniform(-20, -2) * x
+            x /= np.linalg.norm(x)
+            y = -x + 10.0 ** rng.uniform(-20, -2) * y
+            y /= np.linalg.norm(y)
+        tx, ty = term(query, x, point), term(query, y, point)
+        assert np.linalg.norm(tx) <= query.norm_bound * slack
+        gap = np.linalg.norm(tx - ty)
+        largest = max(largest, gap)
+        assert gap <= query.difference_bound * slack + 2 * query.term_error
+    assert largest > 0.5 * query.difference_bound or isinstance(query, GladCost)
+
+
+@pytest.mark.parametrize("query", BOUNDED, ids=lambda q: q.name)
+def test_the_bounds_are_reached(query):
+    """A bound twice as large as needed would waste half of the budget."""
+    e = np.eye(D)
+    if isinstance(query, Glad):
+        V = e[:, :R]
+        c, s = np.cos(1e-3), np.sin(1e-3)
+        x, y, point = c * e[0] + s * e[5], c * e[0] - s * e[5], V
+    elif isinstance(query, GladCost):
+        x, y, point = e[5], e[0], e[:, :R]
+    elif isinstance(query, GeometricMedian):
+        x, y, point = e[0], -e[0], np.zeros(D)
+    elif isinstance(query, Reaper):
+        x, y, point = e[0], e[1], np.zeros((D, D))
+    else:
+        x, y, point = e[0], e[1], e[:, :R]
+    tx, ty = term(query, x, point), term(query, y, point)
+    assert np.linalg.norm(tx) == pytest.approx(query.norm_bound, rel=1e-5)
+    assert np.linalg.norm(tx - ty) == pytest.approx(query.difference_bound, rel=1e-5)
+
+
+def test_the_naive_formula_breaks_the_bound_and_ours_does_not():
+    """SPEC 9.10: x xᵀV / ‖Qx‖, then Q, reaches 1e10 and more when ‖Qx‖ is tiny."""
+    rng = np.random.default_rng(3)
+    worst_naive = worst_ours = 0.0
+    for _ in range(200):
+        V = random_basis(rng, D, R)
+        x = V @ rng.standard_normal(R)
+        x /= np.linalg.norm(x)
+        Q = np.eye(D) - V @ V.T
+        distance = np.sqrt(abs(1 - np.sum((x @ V) ** 2)))
+        naive = Q @ (np.outer(x, x @ V) / max(distance, 1e-30))
+        worst_naive = max(worst_naive, np.linalg.norm(naive))
+        worst_ours = max(worst_ours, np.linalg.norm(term(Glad(D, R), x, V)))
+    assert worst_naive > 1e10
+    assert worst_ours <= 1.0
+
+
+def test_the_floor_is_continuous(rng):
+    """Just below and just above φ the terms agree: no jump that one row could trigger in others."""
+    V = np.eye(D)[:, :R]
+    for factor in (1 - 1e-9, 1 + 1e-9):
+        x = np.zeros(D)
+        x[0], x[5] = 1.0, PRIVATE_FLOOR * factor
+        assert np.linalg.norm(term(Glad(D, R), x, V)) == pytest.approx(1.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("query", BOUNDED, ids=lambda q: q.name)
+def test_a_non_finite_point_or_zero_row_gives_zero_not_an_error(query, rng):
+    zero = term(query, np.zeros(D), points(query, rng) * (0 if query.shape == (D,) else 1))
+    assert not np.any(zero)
+
+
+@pytest.mark.parametrize("query", BOUNDED, ids=lambda q: q.name)
+def test_removing_a_row_moves_the_sum_by_its_term_alone(rng, query):
+    """Neighbours n → n − 1 across block limits: other rows' terms keep their bits."""
+    XT, point = unit_rows(rng, 1537, D), points(query, rng)
+    whole = MemoryRows(XT).add(query, point, None)
+    for gone in (0, 511, 512, 1536):
+        rest = MemoryRows(np.delete(XT, gone, axis=1)).add(query, point, None)
+        moved = np.linalg.norm(whole - rest - term(query, XT[:, gone], point))
+        assert moved < 1e-10

@@ -1,0 +1,189 @@
+"""A release: what it records, what it draws, what it divides by, and how much noise there is."""
+
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.parts.noise import seeded_generator
+from stillspace.parts.queries import (
+    GeometricMedian,
+    Glad,
+    GladCost,
+    IrlsPower,
+    Reaper,
+    SecondMoment,
+)
+from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
+from stillspace.privacy.events import ComposedEvent, GaussianEvent, NonPrivateEvent
+from stillspace.release import ROW_MARGIN, Ledger, Release
+from stillspace.rows import MemoryRows, chain_length
+from tests.conftest import random_basis, unit_rows
+
+N, D, R = 300, 6, 2
+QUERIES = [Glad(D, R), Reaper(D), SecondMoment(D), GladCost(D), GeometricMedian(D)]
+SAMPLINGS = [All(), Poisson(0.1), WithoutReplacement(30, N), WithReplacement(30, N)]
+
+
+def point_of(query, rng):
+    if isinstance(query, GeometricMedian):
+        return np.zeros(D)
+    V = random_basis(rng, D, R)
+    return V @ V.T if isinstance(query, Reaper) else V
+
+
+@pytest.mark.parametrize(
+    ("query", "add", "full"),
+    [
+        (Glad(D, R), 1, 2),
+        (GeometricMedian(D), 1, 2),
+        (Reaper(D), 1, sqrt(2)),
+        (SecondMoment(D), 1, sqrt(2)),
+        (GladCost(D), 1, 1),
+    ],
+    ids=lambda v: getattr(v, "name", None),
+)
+def test_sensitivities_of_the_spec(query, add, full):
+    release = Release(query, N, 1.0)
+    assert release.sensitivity("add-or-remove-one") == add
+    assert release.sensitivity("replace-one") == pytest.approx(full, rel=1e-15)
+    assert replace(release, rows_per_person=3).sensitivity() == pytest.approx(3 * full)
+    poisson = replace(release, sampling=Poisson(0.1))
+    assert poisson.sensitivity("replace-one") == poisson.sensitivity("add-or-remove-one") == 1
+    for fixed in (WithoutReplacement(30, N), WithReplacement(30, N)):
+        assert replace(release, sampling=fixed).sensitivity() == pytest.approx(full)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.name)
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.name)
+def test_without_noise_it_is_the_mean_of_the_terms_drawn(rng, query, sampling):
+    XT, point = unit_rows(rng, N, D), point_of(query, rng)
+    release = Release(query, N, 0.0, sampling)
+    ledger = Ledger()
+    draw = release.draw(0, N, seeded_generator(1), ledger)
+    got = release.apply(MemoryRows(XT), point, draw)
+    rows = range(N) if draw.selection is None else draw.selection
+    want = np.zeros(query.shape)
+    for i in rows:
+        query.add_block(np.ascontiguousarray(XT[:, [i]]), point, want)
+    expected_rows = N if isinstance(sampling, All) else 30
+    np.testing.assert_allclose(got, want / expected_rows, atol=1e-12)
+    assert isinstance(ledger.events[0], NonPrivateEvent)
+
+
+def test_the_divisor_is_public_not_the_number_drawn(rng):
+    """Poisson batches differ in size; dividing by that size would release it."""
+    release = Release(GladCost(D), N, 0.0, Poisson(0.1))
+    V = random_basis(rng, D, R)
+    XT = np.linalg.svd(V, full_matrices=True)[0][:, [-1]] @ np.ones((1, N))  # every cost is 1
+    sizes, values = [], []
+    for seed in range(40):
+        draw = release.draw(0, N, seeded_generator(seed), Ledger())
+        sizes.append(len(draw.selection))
+        values.append(float(release.apply(MemoryRows(XT), V, draw)))
+    assert len(set(sizes)) > 5
+    np.testing.assert_allclose(values, np.array(sizes) / 30, rtol=1e-12)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.name)
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.name)
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+def test_the_noise_is_as_large_as_the_event_says(rng, query, sampling, relation):
+    """Residuals of noisy against noiseless releases with the same selection.
+
+    The sum of squares over σ² is χ²; each of the 40 cases alarms falsely at a rate of 2e-7, and
+    noise of half the size is 60 standard deviations away.
+    """
+    release = Release(query, N, 3.0, sampling, relation)
+    XT, point = unit_rows(rng, N, D), point_of(query, rng)
+    rows, generator = MemoryRows(XT), seeded_generator(7)
+    squares, count = 0.0, 0
+    upper = np.triu_indices(D)
+    for _ in range(2000 if query.shape == () else 300):
+        ledger = Ledger()
+        draw = release.draw(0, N, generator, ledger)
+        noisy = release.apply(rows, point, draw)
+        clean = release.apply(rows, point, replace(draw, noise=None))
+        event = ledger.events[0]
+        assert isinstance(event, GaussianEvent)
+        residual = (noisy - clean) * release.divisor / event.sigma
+        if query.shape == (D, D):
+            assert np.array_equal(residual, residual.T)
+            weights = np.where(np.eye(D), 1.0, sqrt(2.0))
+            residual = (residual * weights)[upper]
+        squares += float(np.sum(residual**2))
+        count += residual.size
+    assert event.sigma == pytest.approx(3.0 * release.sensitivity(relation))
+    assert 1e-7 < stats.chi2.cdf(squares, count) < 1 - 1e-7
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.name)
+def test_what_is_released_lies_on_the_lattice(rng, query):
+    release = Release(query, N, 3.0)
+    XT, point = unit_rows(rng, N, D), point_of(query, rng)
+    draw = release.draw(0, N, seeded_generator(3), Ledger())
+    total = release.apply(MemoryRows(XT), point, draw) * release.divisor
+    indices = total / query.noise.spacing(draw.sigma)
+    np.testing.assert_allclose(indices, np.rint(indices), atol=1e-3)  # × 300 / 300 rounds
+
+
+def test_slack_counts_lattice_terms_and_summation():
+    release = Release(Glad(D, R), N, 3.0)
+    event = release.event(0)
+    assert isinstance(event, GaussianEvent)
+    lattice = Glad(D, R).noise.slack(event.sigma)
+    mu = chain_length(N) * 2.0**-53
+    assert event.slack >= lattice + 2 * N * mu / (1 - mu)
+    assert event.slack < 1e-7
+    hidden = replace(release, relation="add-or-remove-one")
+    assert hidden.rows_bound == ROW_MARGIN * N
+
+
+def test_the_summation_slack_holds(rng):
+    """Against exact rational sums, for sums that cancel and sums that do not."""
+    from fractions import Fraction
+
+    n = 3000
+    XT = np.abs(unit_rows(rng, n, 2))
+    got = MemoryRows(XT).add(SecondMoment(2), XT, None)
+    exact = sum((Fraction(float(x)) ** 2 for x in XT[0]), Fraction(0))
+    mu = chain_length(n) * 2.0**-53
+    assert abs(Fraction(float(got[0, 0])) - exact) <= Fraction(n * mu)
+
+
+def test_one_noise_multiplier_per_iteration():
+    release = Release(Glad(D, R), N, (1.0, 4.0))
+    assert [release.sigma(k) for k in (0, 1)] == [2.0, 8.0]
+    assert release.event(0) != release.event(1)
+
+
+def test_an_uncalibrated_release_cannot_run():
+    release = Release(Glad(D, R), N)
+    assert release.noisy
+    with pytest.raises(ValueError, match="calibrate the plan"):
+        release.draw(0, N, seeded_generator(0), Ledger())
+
+
+def test_unbounded_terms_take_no_noise():
+    with pytest.raises(NotAccountedError, match="no bound"):
+        Release(IrlsPower(D, R), N, 1.0)
+    event = Release(IrlsPower(D, R), N, 0.0).event(0)
+    assert isinstance(event, NonPrivateEvent)
+
+
+def test_the_ledger_withholds_what_was_not_planned():
+    event = Release(Glad(D, R), N, 1.0).event(0)
+    ledger = Ledger()
+    ledger.record(event)
+    assert ledger.check(ComposedEvent.of([event])) == ComposedEvent.of([event])
+    for other in ([], [event, event], [Release(Glad(D, R), N, 2.0).event(0)]):
+        with pytest.raises(LedgerError, match="withheld"):
+            ledger.check(ComposedEvent.of(other))
+
+
+def test_noise_too_small_for_the_lattice_is_refused():
+    with pytest.raises(ValueError, match="lattice"):
+        Release(Glad(D, R), 10**6, 1e-9).event(0)
