@@ -107,7 +107,8 @@ def draw_demo(demo: Demo) -> Any:
         f"Synthetic data: {n} rows, {D} columns; {good} % lie near a plane, the others in one "
         "wrong cluster. The plane is seen edge-on; the angle is the worst principal angle to the "
         "true plane. Rows are drawn because they are invented: a private "
-        "fit publishes its plane and never the rows."
+        "fit publishes its plane and never the rows. All planes are drawn through the origin; "
+        "scikit-learn's PCA centres the rows first, the other three do not."
     )
     X, truth, inliers, _center = demo.data
     return draw_side_views(X, inliers, truth, panels, title=title, note=note)

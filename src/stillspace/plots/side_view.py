@@ -17,7 +17,7 @@ _SHOWN = 1500
 """Rows drawn: enough to see the shape, few enough to see the lines."""
 
 # In inches: the figure's width, and the height of its head, of a line of panels and of its foot.
-_WIDTH, _HEAD, _LINE, _FOOT = 9.0, 1.1, 2.85, 0.78
+_WIDTH, _HEAD, _LINE, _FOOT = 9.0, 1.1, 2.85, 0.95
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from stillspace.privacy.events import (
     SamplingName,
     SingleEvent,
 )
+from stillspace.privacy.export import to_dp_accounting
 from stillspace.privacy.gaussian import GaussianCurve, mu_from_budget
 from stillspace.privacy.guarantee import Guarantee
 
@@ -28,4 +29,5 @@ __all__ = [
     "check_sampler",
     "mu_from_budget",
     "privacy_curve",
+    "to_dp_accounting",
 ]

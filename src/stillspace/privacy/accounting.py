@@ -26,12 +26,15 @@ from stillspace.privacy.gaussian import (
     check_epsilon,
     mu_from_budget,
 )
-from stillspace.privacy.pld import LossCurve, loss_scale
+from stillspace.privacy.masses import loss_scale
+from stillspace.privacy.pld import LossCurve
 from stillspace.privacy.profiles import StepProfile, step_profiles
 from stillspace.privacy.roots import smallest_root
 
 SAMPLER_SHARE = 1e-3
 """The largest part of δ that an inexact normal sampler may use (SPEC 4, "Noise")."""
+_LEAST_NOISE = 1e-6
+"""A sampled step with less noise than this (ε of some 5e11) counts as not private."""
 
 
 class PrivacyCurve(Protocol):
@@ -157,8 +160,10 @@ def _split(
             continue
         if single.sampling == "all":
             total += count * _squared_mu(single, relation)
-        elif single.sampling != "poisson" or single.rate > 0:
-            _check_sampled(single, relation)
+            continue
+        check_accounted(single, relation)
+        seen = single.sampling != "poisson" or single.rate > 0
+        if seen and single.sensitivity(relation) > 0:
             sampled[single] = sampled.get(single, 0) + count
     # Each square, product and sum may have been rounded down: go up by more than that.
     mu = math.sqrt(total) * (1 + 1e-15 * (4 + len(event.parts)))
@@ -174,8 +179,10 @@ def _squared_mu(event: GaussianEvent, relation: Relation) -> float:
     return ratio * ratio
 
 
-def _check_sampled(event: GaussianEvent, relation: Relation) -> None:
+def check_accounted(event: GaussianEvent, relation: Relation) -> None:
     """Refuse, by name, sampled events that no accountant covers."""
+    if event.sampling == "all":
+        return
     if event.rows_per_person > 1:
         raise NotAccountedError(
             f"rows_per_person={event.rows_per_person} with {event.sampling} sampling has no "
@@ -195,12 +202,11 @@ def _directions(
     """Return the steps of each direction: ("remove", "add") or one symmetric direction.
 
     The same direction is taken in every step: a row that is absent is absent from all of them.
-    An empty tuple: some sampled step has no noise at all.
+    An empty tuple: some sampled step has (next to) no noise, and an ε beyond any use.
     """
     directions: list[list[tuple[StepProfile, int]]] = []
     for event, count in sampled:
-        z = event.noise_multiplier(relation)
-        if z == 0:
+        if event.noise_multiplier(relation) < _LEAST_NOISE:
             return ()
         for i, profile in enumerate(step_profiles(event, relation)):
             if len(directions) <= i:

@@ -1,11 +1,9 @@
-"""Composition of privacy losses on a grid, rounded to the safe side throughout (SPEC 4).
+"""Composition of privacy losses, rounded to the safe side throughout (SPEC 4).
 
-One step: connect-the-dots (Doroshenko et al. 2022). H(α) is replaced by its piecewise-linear
-interpolation at points α_i = exp(h·i), which lies above a convex function and is H of a discrete
-pair. The dots are dense near loss 0 and a 512th of the loss apart further out.
-T steps: the law of the sum of discrete losses, by one FFT power. The losses are tilted first,
+The law of the sum of T discrete losses (`masses.py`), by one FFT power. The losses are tilted
+first: with K(λ) = log E e^{λS} and p̃_i ∝ p_i e^{λ l_i},
 
-    p̃_i ∝ p_i e^{λ l_i},     δ(ε) = Σ_{l>ε} (1 − e^{ε−l}) e^{K(λ) − λl} p̃_T(l),   K(λ) = log E e^{λS},
+    δ(ε) = Σ_{l>ε} (1 − e^{ε−l}) p_T(l) = Σ_{l>ε} (1 − e^{ε−l}) e^{K(λ) − λl} p̃_T(l),
 
 with λ near the saddle point K'(λ) = ε. Then every error of the FFT is multiplied by
 e^{K(λ) − λε}, which is of the size of δ itself: δ = 1e-100 is as precise as δ = 0.1, and the
@@ -24,179 +22,38 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import ndtr
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import FloatArray
 from stillspace.privacy.gaussian import GaussianCurve, check_delta, check_epsilon
+from stillspace.privacy.masses import LossMasses, Steps, loss_scale, step_masses
 from stillspace.privacy.profiles import StepProfile
 from stillspace.privacy.roots import smallest_root
 
-Steps: TypeAlias = tuple[tuple[StepProfile, int], ...]
 Cumulants: TypeAlias = tuple[float, float, float]
 
 _U = 2.0**-52
 _TIERS = (1e-8, 1e-12, 1e-16, 1e-24, 1e-60, 1e-290)
 """Mass that all steps together may send to +∞. Finer tiers cost more: used on demand."""
 _TIER_SHARE = 1e-5
-_DOTS = 512
 _MAX_WINDOW = 2**22
-_ROUND_UP_FROM = 600.0
-
-
-def _survey(profile: StepProfile) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return a wide geometric grid of losses with the masses of P above l and below −l."""
-    losses = profile.largest_loss * np.geomspace(1e-18, 1.0, 360)
-    return losses, profile.upper_mass(losses), profile.lower_mass(losses)
-
-
-def _second_moment(survey: tuple[FloatArray, FloatArray, FloatArray]) -> float:
-    """E L² = ∫ 2l (P(L > l) + P(L < −l)) dl, trapezoid in log l."""
-    losses, upper, lower = survey
-    return float(np.trapezoid(2 * losses**2 * (upper + lower), np.log(losses)))
-
-
-def loss_scale(steps: Steps) -> float:
-    """Return the root of the summed second moments of the losses (a rough size, no bound)."""
-    return math.sqrt(sum(count * _second_moment(_survey(p)) for p, count in steps))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LossMasses:
-    """Mass `masses[i]` at loss `h·places[i]`, `infinity` at +∞; Q has `e^−l` times that."""
-
-    h: float
-    places: IntArray
-    masses: FloatArray
-    infinity: float
-
-    @property
-    def losses(self) -> FloatArray:
-        """The losses of `masses`."""
-        return self.h * self.places
-
-
-def _dots(last: int) -> IntArray:
-    """Return places 0 … last: each one, then a 512th of themselves apart.
-
-    Interpolation between dots at l and l + Δ adds at most Δ²/4 to the variance of the loss: with
-    Δ = l/512 at most a millionth of E L², whatever the tail.
-    """
-    dense = np.arange(min(last, _DOTS) + 1)
-    if last <= _DOTS:
-        return dense
-    sparse = np.geomspace(_DOTS, last, 2 + math.ceil(_DOTS * math.log(last / _DOTS)))
-    return np.unique(np.concatenate([dense, np.rint(sparse).astype(np.int64)]))
-
-
-def _cell_masses(t: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mass of each cell between thresholds, and a bound on its rounding error.
-
-    Differences of the smaller tail, so that the error is relative to that tail: a few units for
-    ndtr and (t² units) for the rounding of t itself.
-    """
-    used = weights > 0
-    t, weights = t[used], weights[used]
-    tail = ndtr(-np.abs(t))
-    left, right = tail[:, :-1], tail[:, 1:]
-    cells = np.where(
-        t[:, :-1] >= 0, left - right, np.where(t[:, 1:] <= 0, right - left, 1 - left - right)
-    )
-    units = tail * (16 + 4 * np.minimum(t * t, 1e4))
-    return weights @ cells, _U * (weights @ np.maximum(units[:, :-1], units[:, 1:]))
-
-
-def discretise(profile: StepProfile, h: float, low: float, high: float) -> LossMasses:
-    """Connect the dots of `profile` on the grid hℤ from about `low` to `high`.
-
-    The mass P_j, Q_j of the cell between the losses l and l + Δ goes to its two ends so that both
-    totals are kept: p_right = (P_j − e^l Q_j)/(1 − e^−Δ), p_left = P_j − p_right. That is the
-    interpolation of H written without H, whose second differences would cancel. Directions:
-    more mass on the right end is safe (H = Σ p_i (1 − αe^−l_i)⁺ grows with l_i), so e^l Q_j is
-    rounded down; mass below the grid moves up to its first point, mass above it to +∞.
-    """
-    places = _dots(max(math.ceil(high / h), 1))
-    if not profile.mirrored:
-        places = np.concatenate([-_dots(max(math.ceil(-low / h), 1))[:0:-1], places])
-    edges = h * places
-    t = profile.thresholds(edges)
-    p_weights = profile.p_weights
-    cells, error = _cell_masses(t, p_weights)
-    q_cells, q_error = _cell_masses(t, profile.q_weights)
-    growth = np.exp(np.minimum(edges[:-1], _ROUND_UP_FROM))
-    # Where e^l is huge, Q_j may underflow: all mass to the right end (e^l Q_j >= e^−Δ P_j).
-    reversed_mass = np.where(edges[:-1] < _ROUND_UP_FROM, growth * q_cells, 0.0)
-    shrink = np.diff(edges)
-    least = np.exp(-shrink) * cells
-    right = (cells - np.clip(reversed_mass, least, cells)) / -np.expm1(-shrink)
-    right = np.minimum(right, cells)
-    # p_right may be too small by this much; an excess on the right covers a want on the left.
-    right_error = (error + growth * q_error) / -np.expm1(-shrink)
-    masses = np.zeros(len(edges))
-    masses[1:] += right + np.minimum(right_error, cells - right + error)
-    masses[:-1] += cells - right + error
-    infinity = profile.infinity + float(p_weights @ ndtr(-t[:, -1])) * (1 + 1e-10)
-    if profile.mirrored:
-        return _mirror(profile, LossMasses(h, places, masses, infinity))
-    masses[0] += float(p_weights @ ndtr(t[:, 0])) * (1 + 1e-10)
-    return LossMasses(h, places, np.maximum(masses, 0.0), infinity)
-
-
-def _mirror(profile: StepProfile, half: LossMasses) -> LossMasses:
-    """Add the side α < 1, where P has the mass that Q has at 1/α, and the atom at α = 1.
-
-    The slopes of H at 1 ± 0 differ by 1 − P(L > 0) − Q(L > 0); a negative rounding is set to 0.
-    Q's mass above the grid becomes P's mass below it, and moves up to the first point.
-    """
-    losses = half.losses
-    t = profile.thresholds(losses[[0, -1]])
-    q_upper = profile.q_weights @ ndtr(-t)
-    p_upper = float(profile.p_weights @ ndtr(-t[:, 0])) + profile.infinity
-    reversed_masses = half.masses * np.exp(-losses)
-    both = np.concatenate([reversed_masses[:0:-1], half.masses])
-    centre = len(losses) - 1
-    both[centre] += reversed_masses[0] + max(1 - p_upper - float(q_upper[0]), 0.0) + 64 * _U
-    both[0] += float(q_upper[1]) * (1 + 1e-10)
-    places = np.concatenate([-half.places[:0:-1], half.places])
-    return LossMasses(half.h, places, np.maximum(both, 0.0), half.infinity)
-
-
-def _grid(steps: Steps, tier: float) -> list[tuple[LossMasses, int]]:
-    """Discretise all steps on one grid that suits their sum.
-
-    Interpolation adds at most h²/4 to the variance of a step near loss 0. h is a 40th of the root
-    mean square of a step, so that this is some 1e-4 of the whole, and at most a 1000th of the sum's.
-    The few steps below the grid are moved up to its first point: 1e-7 of all runs.
-    """
-    total = sum(count for _, count in steps)
-    steps = tuple((p.truncated(tier / total), count) for p, count in steps)
-    surveys = [_survey(p) for p, _ in steps]
-    moments = [_second_moment(s) * n for s, (_, n) in zip(surveys, steps, strict=True)]
-    h = math.sqrt(sum(moments)) * min(1 / 1000, 1 / (40 * math.sqrt(total)))
-    masses = []
-    for (profile, count), (losses, upper, lower) in zip(steps, surveys, strict=True):
-        high = float(losses[np.argmax(upper <= tier / total)])
-        low = -float(losses[np.argmax(lower <= 1e-7 / total)])
-        masses.append((discretise(profile, h, low, high), count))
-    return masses
 
 
 class Composition:
     """The composed losses of one direction."""
 
     def __init__(self, steps: Steps, tier: float) -> None:
-        self._parts = _grid(steps, tier)
+        self._parts: list[tuple[LossMasses, int]] = step_masses(steps, tier)
         self._log_masses = [_log(part.masses) for part, _ in self._parts]
         self._losses = [part.losses for part, _ in self._parts]
         self._h = self._parts[0][0].h
         self._count = sum(count for _, count in self._parts)
         # 1 − Π(1 − p∞)^T <= Σ T p∞.
         self.infinity = sum(count * part.infinity for part, count in self._parts)
-        self._largest = sum(count * losses[-1] for (_, count), losses in self._pairs())
+        self._largest = sum(
+            count * losses[-1] for (_, count), losses in zip(self._parts, self._losses, strict=True)
+        )
         # Thresholds are rounded: each loss may be off by some units of the largest numbers in it.
         self._shift = 32 * _U * sum(n * _magnitude(p) for p, n in steps)
-
-    def _pairs(self) -> list[tuple[tuple[LossMasses, int], FloatArray]]:
-        return list(zip(self._parts, self._losses, strict=True))
 
     def _cumulants(self, tilt: float) -> Cumulants:
         """Return K, K', K'' at `tilt` for the sum of all finite losses."""
@@ -283,7 +140,7 @@ class Composition:
         length = min(max(self._h * final - min(below, mean), above - epsilon) / self._h, 2e9)
         n = next_fast_len(max(math.ceil(length) + 2, 16), real=True)
         end = self._h * (final + 1)
-        return final, n, math.exp(min(min(k - s * end for s, k in ups), 0.0))
+        return final, n, math.exp(min(0.0, *(k - s * end for s, k in ups)))
 
     def _composed(self, tilt: float, n: int) -> tuple[FloatArray, float]:
         """Return the tilted law of the sum modulo n·h, and a bound on its error in the 2-norm.
@@ -300,7 +157,7 @@ class Composition:
             log_terms = log_mass + tilt * losses
             terms = np.exp(log_terms - log_terms.max())
             terms /= terms.sum()
-            folded = np.bincount(part.places % n, weights=terms, minlength=n)
+            folded = np.bincount(part.places % n, weights=terms, minlength=n).astype(np.float64)
             transform = rfft(folded)
             e = eta * math.sqrt(n) * _norm(folded)
             size = np.abs(transform)
@@ -347,7 +204,8 @@ class Composition:
         magnitude = 64 + abs(cumulants[0]) + tilt * (abs(epsilon) + self._h * n)
         rounding = _U * (n + (16 * self._count + 4) * magnitude)
         by_fft = _norm(weights) * error
-        return (max(inside, 0.0) + by_fft + beyond) * (1 + rounding), by_fft, chernoff
+        found = (max(inside, 0.0) + by_fft + beyond) * (1 + rounding + 1e-9)
+        return found, by_fft, chernoff
 
 
 def _norm(values: FloatArray) -> float:
@@ -357,7 +215,7 @@ def _norm(values: FloatArray) -> float:
 
 def _log(values: FloatArray) -> FloatArray:
     """log, with −1e5 for 0 (so that no infinity meets a zero)."""
-    return np.log(np.maximum(values, 5e-324)) - 1e5 * (values <= 0)
+    return np.asarray(np.log(np.maximum(values, 5e-324)) - 1e5 * (values <= 0))
 
 
 def _magnitude(profile: StepProfile) -> float:
@@ -425,7 +283,7 @@ def _solve_epsilon(curve: LossCurve, delta: float) -> float:
     guesses = [_composition(steps, tier).guess_epsilon(delta) for steps in curve.directions]
     start, tilt = max(guesses)
     found = smallest_root(
-        lambda x: math.log(max(curve.get_delta(math.exp(x)), 1e-320) / delta),
+        lambda x: math.log(max(curve.get_delta(math.exp(x)), 1e-320)) - math.log(delta),
         math.log(start),
         -max(tilt * start, 1e-3),
         1e-6,

@@ -25,6 +25,7 @@ from stillspace.privacy.events import GaussianEvent, Relation
 Shape: TypeAlias = Literal["amplified", "reversed", "antipodal"]
 
 _NEGLIGIBLE = 1e-300
+_LEAST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class StepProfile:
         mus = np.array(self.mus)[:, None]
         if self.shape == "antipodal":
             log_y = _antipodal_point(losses, self.rate, self.mus[0])
-            return log_y / mus - mus * np.array([1.0, 0.0, -1.0])[:, None]
+            return np.asarray(log_y / mus - mus * np.array([1.0, 0.0, -1.0])[:, None])
         if self.shape == "reversed":
             # L is now decreasing in the output: {L > l} is a left half-line.
             scaled = _base_loss(-losses, self.rate) / mus
@@ -145,7 +146,7 @@ def _antipodal_point(losses: FloatArray, rate: float, mu: float) -> FloatArray:
         log_arg = log_sinh + (np.log1p(-rate) - math.log(rate) + mu * mu / 2)
         big = log_arg + np.log1p(np.sqrt(1 + np.exp(-2 * np.maximum(log_arg, 0.0))))
         shift = np.where(log_arg > 0, big, np.arcsinh(np.exp(np.minimum(log_arg, 0.0))))
-    return np.copysign(half + shift, losses)
+    return np.asarray(np.copysign(half + shift, losses))
 
 
 def step_profiles(event: GaussianEvent, relation: Relation) -> tuple[StepProfile, ...]:
@@ -166,13 +167,15 @@ def step_profiles(event: GaussianEvent, relation: Relation) -> tuple[StepProfile
     replacement the row is drawn k times with binomial probability and each draw is a
     substitution: H_α <= Σ_k P(k) H_Gauss(α'; kΔ/σ), γ = P(k >= 1). Both orders have this bound.
     """
-    mu = event.sensitivity(relation) / event.sigma
+    # H grows with μ and with the rate: a least size keeps the grids away from underflow.
+    mu = max(event.sensitivity(relation) / event.sigma, _LEAST)
     if event.sampling == "poisson":
+        rate = max(event.rate, _LEAST)
         if relation == "replace-one":
-            return (StepProfile("antipodal", event.rate, (mu,), (event.rate,)),)
+            return (StepProfile("antipodal", rate, (mu,), (rate,)),)
         return (
-            StepProfile("amplified", event.rate, (mu,), (event.rate,)),
-            StepProfile("reversed", event.rate, (mu,), (event.rate,)),
+            StepProfile("amplified", rate, (mu,), (rate,)),
+            StepProfile("reversed", rate, (mu,), (rate,)),
         )
     if event.sampling == "without-replacement":
         rate = event.batch_size / event.population
@@ -181,7 +184,7 @@ def step_profiles(event: GaussianEvent, relation: Relation) -> tuple[StepProfile
 
 
 def _with_replacement(draws: int, n: int, mu: float) -> StepProfile:
-    """Binomial weights w_k = C(B,k) n^−k (1−1/n)^(B−k), k >= 1, cut where the rest is below 1e-300."""
+    """Binomial weights w_k = C(B,k) n^−k (1−1/n)^(B−k), k >= 1, cut where 1e-300 is left."""
     if n == 1:
         return StepProfile("amplified", 1.0, (mu * draws,), (1.0,), mirrored=True)
     rate = -math.expm1(draws * math.log1p(-1 / n))

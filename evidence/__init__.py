@@ -1,0 +1,1 @@
+"""Longer proofs: figures that take too long for the tests. `make evidence` writes the tables."""

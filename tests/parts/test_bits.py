@@ -1,0 +1,55 @@
+"""SPEC 4 (a) end to end: a neighbour never changes the bits of another row's term."""
+
+import numpy as np
+import pytest
+
+from stillspace.parts.queries import Glad, Reaper
+from stillspace.rows import MemoryRows
+from tests.conftest import random_basis, unit_rows
+
+D, R = 20, 2
+
+
+def terms(query, XT, point):
+    """The term of every row as it is inside a block, by asking for the block with one row kept.
+
+    Zero rows add exactly nothing, so the sum over a block in which only row i is not zero is that
+    row's term, computed in place.
+    """
+    out = []
+    for i in range(XT.shape[1]):
+        alone = np.zeros_like(XT)
+        alone[:, i] = XT[:, i]
+        total = np.zeros(query.shape)
+        query.add_block(alone, point, total)
+        out.append(total)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("query", [Glad(D, R), Reaper(D)], ids=lambda q: q.name)
+@pytest.mark.parametrize("near", [1.0, 1e-8, 1e-15])
+def test_a_term_has_the_same_bits_at_any_place_in_any_block(rng, query, near):
+    """Rows close to the subspace, where a residual is all rounding, in blocks of many shapes."""
+    V = random_basis(rng, D, R)
+    point = V @ V.T if isinstance(query, Reaper) else V
+    point = (point + point.T) / 2 if isinstance(query, Reaper) else point
+    rows = V @ rng.standard_normal((R, 24)) + near * rng.standard_normal((D, 24))
+    rows /= np.linalg.norm(rows, axis=0)
+    want = terms(query, rows, point)
+    for shift, width in ((1, 25), (7, 40), (13, 129)):
+        block = unit_rows(rng, width, D)
+        block[:, shift : shift + 24][:, : width - shift] = rows[:, : width - shift]
+        count = min(24, width - shift)
+        got = terms(query, block, point)[shift : shift + count]
+        assert np.array_equal(got, want[:count])
+
+
+@pytest.mark.parametrize("n", [511, 512, 513, 1024])
+def test_sums_differ_by_one_term_across_block_limits_for_rows_on_the_subspace(rng, n):
+    """The case in which matrix products moved a sum by hundreds (n → n + 1, ‖Qx‖ at rounding)."""
+    V = random_basis(rng, D, R)
+    XT = V @ rng.standard_normal((R, n + 1))
+    XT /= np.linalg.norm(XT, axis=0)
+    whole = MemoryRows(XT).add(Glad(D, R), V, None)
+    part = MemoryRows(np.ascontiguousarray(XT[:, :-1])).add(Glad(D, R), V, None)
+    assert np.linalg.norm(whole - part) <= 1.0 + 1e-9

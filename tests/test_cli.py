@@ -1,0 +1,398 @@
+"""The command: what it makes, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import stillspace
+from stillspace import PrivateRobustPCA, RobustPCA
+from stillspace.cli import fit as fit_module
+from stillspace.cli.app import app
+from stillspace.cli.table import read_table
+from stillspace.cli.words import plan_in_words
+from stillspace.datasets import make_haystack
+from stillspace.metrics import subspace_error
+from stillspace.models import load_model
+from stillspace.recipes import PRIVATE, ROBUST, Facts, make_plan
+
+DATA = make_haystack(1234, 5, 2, inlier_noise=0.05, random_state=1)
+NAMES = "height,weight,age,pulse,dose"
+
+
+def write_csv(path: Path, X: np.ndarray, header: str | None = NAMES) -> Path:
+    lines = [",".join(map(repr, row.tolist())) for row in X]
+    path.write_text("\n".join([header, *lines] if header else lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_csv(tmp_path / "table.csv", DATA.X)
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def fit(table: Path, *args: object, epsilon: float | None = 1.0, r: int = 2) -> Result:
+    budget = () if epsilon is None else ("--epsilon", epsilon)
+    return run("fit", table, "--components", r, *budget, "--out", table.parent / "m.npz", *args)
+
+
+def assert_refused(result: Result, sentence: str, code: int = 2) -> None:
+    """One sentence on stderr, nothing on stdout, no traceback."""
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert sentence in result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert isinstance(result.exception, SystemExit)
+
+
+# --- fit -----------------------------------------------------------------------------------
+
+
+def test_a_private_fit(table: Path) -> None:
+    result = fit(table)
+    assert result.exit_code == 0
+    model = load_model(table.parent / "m.npz")
+    assert isinstance(model, PrivateRobustPCA)
+    assert model.privacy_.private
+    assert 0.99 < model.privacy_.epsilon <= 1.0
+    assert list(model.feature_names_in_) == NAMES.split(",")
+    assert subspace_error(model.components_, DATA.components) < 0.05
+    assert "(1, 1e-06)-differential privacy under replace-one" in result.stdout
+    assert "auto: a start from private PCA with 20% of the budget" in result.stdout
+    assert str(table.parent / "m.npz") in result.stdout
+    assert result.stderr == ""
+
+
+def test_options_reach_the_estimator(table: Path) -> None:
+    options = ["--delta", 1e-8, "--algorithm", "dp-ggd", "--n-iter", 7, "--rows-per-person", 2]
+    vectors = ["--center", "0.1", "--scale", "1,2,3,4,5"]
+    assert fit(table, *options, *vectors, epsilon=3.0).exit_code == 0
+    model = load_model(table.parent / "m.npz")
+    assert model.n_iter_ == 7
+    assert model.privacy_.delta == 1e-8
+    assert 2.9 < model.privacy_.epsilon <= 3.0
+    assert {event.rows_per_person for event, _ in model.privacy_.event} == {2}
+    np.testing.assert_array_equal(model.center_, np.full(5, 0.1))
+    np.testing.assert_array_equal(model.scale_, [1, 2, 3, 4, 5])
+
+
+def test_batch_size_reaches_the_plan(table: Path) -> None:
+    result = fit(table, "--algorithm", "dp-sggd", "--n-iter", 3, "--batch-size", 100)
+    assert result.exit_code == 0
+    assert "about 100 rows each, drawn by poisson sampling" in result.stdout
+
+
+def test_the_secret_number_of_rows_is_never_said(table: Path) -> None:
+    result = fit(table, "--relation", "add-or-remove-one", "--public-size", 1000)
+    assert result.exit_code == 0
+    model = load_model(table.parent / "m.npz")
+    assert model.privacy_.neighboring_relation == "add-or-remove-one"
+    for text in (result.output, str(model.__dict__)):
+        assert "1000" in text
+        assert "1234" not in text
+
+
+def test_missing_cells_count_as_zero_rows(tmp_path: Path) -> None:
+    X = DATA.X.copy()
+    X[0, 2] = np.nan
+    table = write_csv(tmp_path / "t.csv", X)
+    table.write_text(table.read_text().replace("nan", "", 1))
+    result = fit(table)
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert_refused(fit(table, "--without-privacy", "--force", epsilon=None), "NaN or infinity")
+
+
+def test_without_privacy_must_be_asked_for(table: Path) -> None:
+    assert_refused(fit(table, epsilon=None), "Give --epsilon")
+    assert_refused(fit(table, "--without-privacy"), "leave out --epsilon")
+    secret = ("--relation", "add-or-remove-one")
+    assert_refused(fit(table, "--without-privacy", *secret, epsilon=None), "leave out")
+    assert not (table.parent / "m.npz").exists()
+    result = fit(table, "--without-privacy", epsilon=None)
+    assert result.exit_code == 0
+    assert "No privacy is promised" in result.stdout
+    assert isinstance(load_model(table.parent / "m.npz"), RobustPCA)
+
+
+def test_warnings_are_one_line_and_do_not_stop_the_fit(table: Path) -> None:
+    result = fit(table, "--delta", 0.01)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("Warning: delta=0.01 is at least 1/n")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["--epsilon", "-1"], "epsilon must be a number in (0, ∞)"),
+        (["--epsilon", "nan"], "epsilon must be a number in (0, ∞)"),
+        (["--epsilon", "inf"], "epsilon must be finite"),
+        (["--delta", "2"], "delta must be a number in (0, 1)"),
+        (["--algorithm", "magic"], "Unknown algorithm 'magic'; known: 'auto'"),
+        (["--algorithm", "irls"], "'irls' is an algorithm of RobustPCA"),
+        (["--components", "5"], "n_components must be a whole number in 1…4"),
+        (["--relation", "add-or-remove-one"], "give public_size"),
+        (["--relation", "friends"], "neighboring_relation must be one of"),
+        (["--algorithm", "dp-sggd", "--rows-per-person", "2"], "has no accountant"),
+        (["--batch-size", "10"], "has no option 'batch_size'"),
+        (["--center", "1,2"], "--center must be one number, or 5"),
+        (["--scale", "0"], "scale must be positive"),
+        (["--delimiter", "::"], "--delimiter must be one character"),
+    ],
+)
+def test_wrong_options_get_one_sentence(table: Path, args: list[str], sentence: str) -> None:
+    assert_refused(fit(table, *args), sentence)
+    assert sorted(os.listdir(table.parent)) == ["table.csv"]
+
+
+@pytest.mark.parametrize("args", [["--components", "two"], ["--nonsense"]])
+def test_options_that_do_not_parse(table: Path, args: list[str]) -> None:
+    result = fit(table, *args)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+    assert "Traceback" not in result.output
+
+
+# --- files ---------------------------------------------------------------------------------
+
+
+def test_an_existing_file_is_kept_without_force(table: Path) -> None:
+    model = table.parent / "m.npz"
+    model.write_text("precious")
+    assert_refused(fit(table), "exists; give another --out, or --force")
+    assert model.read_text() == "precious"
+    assert fit(table, "--force").exit_code == 0
+    assert load_model(model).privacy_.private
+
+
+def test_a_failed_forced_fit_keeps_the_old_model(table: Path) -> None:
+    model = table.parent / "m.npz"
+    model.write_text("precious")
+    assert_refused(fit(table, "--force", "--algorithm", "magic"), "Unknown algorithm")
+    assert model.read_text() == "precious"
+
+
+def test_the_data_are_never_overwritten(tmp_path: Path) -> None:
+    table = write_csv(tmp_path / "m.npz", DATA.X)
+    assert_refused(fit(table, "--force"), "the data itself")
+    assert table.read_text().startswith(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("out", "sentence"),
+    [("none/m.npz", "is not there; make it first"), ("m.csv", "must end in .npz")],
+)
+def test_a_wrong_out_is_refused(table: Path, out: str, sentence: str) -> None:
+    assert_refused(fit(table, "--out", table.parent / out), sentence)
+
+
+def never(*_: object) -> None:
+    pytest.fail("privacy was spent on a model that cannot be stored")
+
+
+def test_an_unwritable_folder_is_found_before_the_fit(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", read_only)  # the tests may run as root, who may all
+    monkeypatch.setattr(fit_module, "_fitted", never)
+    assert_refused(fit(table), "Nothing can be written to", code=1)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder closed even to root")
+def test_a_folder_that_is_closed_to_all(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "_fitted", never)
+    assert_refused(fit(table, "--out", "/proc/self/m.npz"), "Nothing can be written", code=1)
+
+
+def test_a_model_that_cannot_be_stored_is_rescued(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: object, target: object) -> None:
+        if str(target) == str(table.parent / "m.npz"):
+            raise OSError(28, "No space left on device")
+        rename(source, target)
+
+    rename = os.replace
+    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = fit(table)
+    assert_refused(result, "No space left on device); the model is kept in", code=1)
+    (rescued,) = tmp_path.glob("stillspace-*/m.npz")
+    assert str(rescued) in result.stderr
+    assert load_model(rescued).privacy_.private
+
+
+# --- the table -----------------------------------------------------------------------------
+
+SECRET = "Xanadu4711"
+
+
+@pytest.mark.parametrize(
+    ("content", "args", "sentence"),
+    [
+        ("", [], "is empty"),
+        ("\n\n\n", [], "is empty"),
+        ("a\n1\n2\n", [], "has one column"),
+        ("a;b\n1;2\n3;4\n", [], "has one column; at least two are needed (see --delimiter)"),
+        (f"a,b\n1,2\n3,{SECRET}\n", [], "A cell of column 2 in"),
+        (f"a,b\n1,2\n3,{SECRET}\n", ["--header"], "A cell of column 'b' in"),
+        (f"{SECRET},Kubla\n1,x\n", [], "A cell of column 2 in"),
+        (f"{SECRET},b\n1,x\n", ["--no-header"], "A cell of column 1 in"),
+        (f"1,{SECRET}\n1,2\n", [], "could be names or data: give --header or --no-header"),
+        (f"{SECRET},{SECRET}\n1,2\n", [], "could be names or data"),
+        (",a,b\n0,1,2\n", [], "could be names or data"),
+        (",a,b\n0,1,2\n", ["--header"], "a column without a name or a name twice"),
+        ("a,b\n1,2\n1,2,4711\n", [], "do not all have the same number of cells"),
+        ("a,b\n1_0,2\n", [], "A cell of column 1"),
+        ("a,b\n1,\x002\n", [], "A cell of column 2"),
+        (f'a,b\n1,"{SECRET * 20_000}"\n', [], "cannot be read as CSV"),
+    ],
+)
+def test_bad_tables_get_a_sentence_without_a_cell(
+    tmp_path: Path, content: str, args: list[str], sentence: str
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(content)
+    result = fit(table, "--components", 1, *args)
+    assert_refused(result, sentence, code=1)
+    for cell in (SECRET, "Kubla", "4711", "1_0"):
+        assert cell not in result.output
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
+def test_other_bytes_are_not_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"a,b\n1,\xff\xfe\n")
+    assert_refused(fit(tmp_path / "t.csv"), "is not a UTF-8 text file", code=1)
+
+
+def test_a_missing_table(tmp_path: Path) -> None:
+    assert_refused(fit(tmp_path / "none.csv"), "is not there, or is no file")
+    assert_refused(fit(tmp_path), "is not there, or is no file")
+
+
+def test_too_few_rows(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c\n1,2,3\n")
+    assert_refused(fit(tmp_path / "t.csv"), "minimum of 2 is required")
+
+
+@pytest.mark.parametrize("header", [NAMES, None])
+def test_numbers_are_read_exactly(tmp_path: Path, header: str | None) -> None:
+    found = read_table(write_csv(tmp_path / "t.csv", DATA.X, header))
+    np.testing.assert_array_equal(found.X, DATA.X)
+    assert found.names == (tuple(NAMES.split(",")) if header else None)
+
+
+def test_gaps_spaces_blank_lines_and_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('\ufeff"a, 1"\tb\n 1 \tNA\n\n-inf\t2e-3\n\t"7"\n', encoding="utf-8")
+    found = read_table(path, delimiter="\t")
+    assert found.names == ("a, 1", "b")
+    np.testing.assert_array_equal(found.X, [[1, np.nan], [-np.inf, 0.002], [np.nan, 7]])
+
+
+def test_a_header_of_numbers_must_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("2019,2020\n1,2\n3,4\n")
+    assert len(read_table(path).X) == 3
+    found = read_table(path, header=True)
+    assert found.names == ("2019", "2020")
+    np.testing.assert_array_equal(found.X, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("name", [*PRIVATE, *ROBUST])
+def test_every_plan_has_words(name: str) -> None:
+    budget = {"epsilon": 1.0, "delta": 1e-6} if name in PRIVATE else {}
+    options = {"n_iter": 3} if not name.endswith("pca") else {}
+    words = plan_in_words(make_plan(name, Facts(500, 6, 2, **budget), **options))
+    assert words.startswith(f"{name}: ")
+    assert words.endswith(".")
+    assert ("noise" in words) == (name in PRIVATE or name.startswith("n"))
+
+
+# --- demo, version, entry points -----------------------------------------------------------
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = run("demo", "--out", tmp_path / "d", "--seed", 3)
+    assert result.exit_code == 0
+    assert (tmp_path / "d" / "stillspace-demo.png").read_bytes()[:4] == b"\x89PNG"
+    for word in ("Synthetic data", "PCA (scikit-learn)", "RobustPCA", "PrivatePCA", "worst angle"):
+        assert word in result.stdout
+    assert "(1, 1e-06)-differential privacy" in result.stdout
+
+
+def test_a_demo_that_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "d").write_text("a file")
+    result = run("demo", "--out", tmp_path / "d")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert "Traceback" not in result.output
+
+
+def test_version() -> None:
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"stillspace {stillspace.__version__}\n"
+
+
+def python(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *args]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **env}
+    )
+
+
+def test_python_m_stillspace(table: Path) -> None:
+    out = table.parent / "m.npz"
+    args = ["-m", "stillspace", "fit", str(table), "-r", "2", "--epsilon", "1", "-o", str(out)]
+    done = python(*args, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert load_model(out).privacy_.private
+    refused = python(*args)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra_it_says_how_to_get_it(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        "from stillspace.cli import main; sys.argv = ['stillspace', 'demo']; main()"
+    )
+    done = python("-c", code)
+    assert done.returncode == 1
+    assert done.stderr == 'The stillspace command needs: pip install "stillspace[cli]"\n'
+
+
+def test_without_matplotlib_the_demo_says_so() -> None:
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; "
+        "from stillspace.plots._figure import new_figure; new_figure(1, 1)"
+    )
+    done = python("-c", code)
+    assert done.stderr.strip().endswith('Pictures need matplotlib: pip install "stillspace[plots]"')
+
+
+def test_help_is_quick_and_the_package_needs_no_extra() -> None:
+    code = (
+        "import sys; from stillspace.cli import main; import stillspace.models; "
+        "assert not {'typer', 'rich', 'matplotlib'} & set(sys.modules)"
+    )
+    assert python("-c", code).returncode == 0
+    code = "import sys, stillspace.cli.app; assert 'numpy' not in sys.modules"
+    assert python("-c", code).returncode == 0

@@ -1,0 +1,77 @@
+"""The public names, what importing them costs, and the examples that a newcomer pastes."""
+
+import doctest
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stillspace
+
+ROOT = Path(__file__).parent.parent
+FACES = {
+    "stillspace": ["Guarantee", "PrivatePCA", "PrivateRobustPCA", "RobustPCA", "__version__"],
+    "stillspace.datasets": ["Haystack", "make_haystack"],
+    "stillspace.estimators": ["PrivatePCA", "PrivateRobustPCA", "RobustPCA"],
+    "stillspace.metrics": ["chordal_gap", "principal_angles", "subspace_error"],
+}
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_public_names(name):
+    module = importlib.import_module(name)
+    assert sorted(module.__all__) == FACES[name]
+    for public in module.__all__:
+        assert getattr(module, public) is not None
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="no attribute 'RobustPCa'"):
+        _ = stillspace.RobustPCa
+
+
+def test_importing_the_package_imports_no_third_party_module():
+    code = (
+        "import sys; before = set(sys.modules); import stillspace; "
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    found = set(re.findall(r"'(\w+)'", out))
+    assert "stillspace" in found
+    assert not found & {"numpy", "scipy", "sklearn", "numba", "randomgen", "matplotlib", "typer"}
+
+
+@pytest.mark.parametrize(
+    "name", ["stillspace.estimators.robust", "stillspace.estimators.private"]
+)
+def test_docstring_examples(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_the_readme_example_runs_and_its_figures_hold(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert "differential privacy" in capsys.readouterr().out
+    pca, data = names["pca"], names["data"]
+    assert names["subspace_error"](pca.components_, data.components) < 1e-3
+    assert pca.privacy_.get_epsilon(delta=1e-9) > pca.privacy_.epsilon
+
+
+def test_types_are_shipped():
+    assert (Path(stillspace.__file__).parent / "py.typed").exists()
+
+
+def test_version_is_stated_once():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {stillspace.__version__}" in citation
+    assert f"## {stillspace.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
