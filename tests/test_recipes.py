@@ -303,11 +303,29 @@ def test_options_of_the_gradient_methods(geometry, output, rows):
         ("dp-ggd", BUDGET, {"n_iter": 0}, "at least 1"),
         ("dp-ggd", BUDGET, {"n_iter": 2.5}, "whole number"),
         ("dp-ggd", BUDGET, {"share": 0.0}, "share"),
+        ("dp-ggd", BUDGET, {"share": 1.0}, "share below 1"),
+        ("dp-ggd", BUDGET, {"n_iter": "3"}, "'3'"),
+        ("irls", FACTS, {"tol": -1}, "tol"),
+        ("irls", FACTS, {"tol": "a"}, "tol"),
+        ("nggd", FACTS, {"sigma": 0.0}, "sigma"),
     ],
 )
 def test_wrong_options_are_named(name, facts, options, words):
     with pytest.raises(ValueError, match=words):
         make_plan(name, facts, **options)
+
+
+def test_an_algorithm_is_a_name():
+    with pytest.raises(TypeError, match="'irls'"):
+        make_plan(["auto"], FACTS)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 0.1, 10.0, 50.0])
+def test_any_budget_can_be_planned(epsilon):
+    facts = replace(BUDGET, epsilon=epsilon)
+    guarantee = Guarantee.from_event(make_plan("auto", facts).event(), "replace-one", 1e-6)
+    assert guarantee.get_delta(epsilon) <= 1e-6
+    assert guarantee.epsilon <= epsilon
 
 
 def test_a_schedule_is_a_schedule():

@@ -173,25 +173,32 @@ class Plan:
 
     def _calibrated_start(self, epsilon: float, delta: float) -> Start:
         start = self.start
-        if isinstance(start, MomentStart | RunStart) and start.share < 1.0 and self.n_iter > 0:
-            mu = sqrt(start.share) * mu_from_budget(epsilon, delta)
-            epsilon = GaussianCurve(mu).get_epsilon(delta)
+        if not isinstance(start, MomentStart | RunStart):
+            return start
+        alone = self.n_iter == 0
+        if not alone and start.share >= 1.0:
+            msg = (
+                f"The start's share of the budget is {start.share}, which leaves nothing for the "
+                f"{self.n_iter} iterations; use a share below 1, such as 0.2."
+            )
+            raise ValueError(msg)
+        mu = sqrt(start.share) * mu_from_budget(epsilon, delta)
         if isinstance(start, RunStart):
-            return replace(start, plan=start.plan.calibrate(epsilon, delta))
-        if isinstance(start, MomentStart):
-            if not start.release.noisy:
-                msg = (
-                    "A start from plain PCA looks at the rows without noise, so no noise in the "
-                    "loop makes the plan private; use a private, random or given start."
-                )
-                raise NotAccountedError(msg)
-            moment = start
+            part = epsilon if alone else GaussianCurve(mu).get_epsilon(delta)
+            return replace(start, plan=start.plan.calibrate(part, delta))
+        if not start.release.noisy:
+            msg = (
+                "A start from plain PCA looks at the rows without noise, so no noise in the "
+                "loop makes the plan private; use a private, random or given start."
+            )
+            raise NotAccountedError(msg)
 
-            def at(z: float) -> MomentStart:
-                return replace(moment, release=replace(moment.release, z=z))
+        def at(z: float) -> MomentStart:
+            return replace(start, release=replace(start.release, z=z))
 
+        if alone:
             return at(calibrate(lambda z: at(z).event(), self.relation, epsilon, delta))
-        return start
+        return at(1.0 / mu)  # rounding costs a hair more than μ: the loop is charged for it
 
     def _loop_events(self) -> Iterator[SingleEvent]:
         if self.release is None:

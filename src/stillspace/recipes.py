@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -124,6 +124,9 @@ def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
 
 
 def _lookup(algorithm: str, table: Mapping[str, Recipe]) -> Recipe:
+    if not isinstance(algorithm, str):
+        msg = f"algorithm must be a name, one of {_listed(table)}, got {algorithm!r}."
+        raise TypeError(msg)
     if algorithm in table:
         return table[algorithm]
     if algorithm in PRIVATE or algorithm in ROBUST:
@@ -150,10 +153,17 @@ def _choice(kind: str, value: str, table: Mapping[str, _T]) -> _T:
 
 def _n_iter(options: Options, default: int) -> int:
     n_iter = options.get("n_iter", default)
-    if n_iter != int(n_iter) or n_iter < 1:
-        msg = f"The number of iterations must be a whole number of at least 1, got {n_iter}."
+    if not isinstance(n_iter, int | np.integer) or n_iter < 1:
+        msg = f"The number of iterations must be a whole number of at least 1, got {n_iter!r}."
         raise ValueError(msg)
     return int(n_iter)
+
+
+def _positive(name: str, value: Any) -> float:
+    if not isinstance(value, int | float | np.number) or not 0.0 < value < inf:
+        msg = f"{name} must be a number in (0, ∞), got {value!r}."
+        raise ValueError(msg)
+    return float(value)
 
 
 def _sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
@@ -164,8 +174,10 @@ def _sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
     n = facts.n
     paper = n * sqrt(facts.epsilon / (4 * n_iter)) if facts.epsilon else 64
     batch_size = options.get("batch_size", min(n, max(1, round(paper))))
-    if batch_size != int(batch_size) or not 1 <= batch_size <= n:
-        msg = f"batch_size must be a whole number in 1…{n} (the number of rows), got {batch_size}."
+    if not isinstance(batch_size, int | np.integer) or not 1 <= batch_size <= n:
+        msg = (
+            f"batch_size must be a whole number in 1…{n} (the number of rows), got {batch_size!r}."
+        )
         raise ValueError(msg)
     makers: dict[str, Callable[[], Sampling]] = {
         "poisson": lambda: Poisson(batch_size / n),
@@ -233,7 +245,8 @@ def _glad(facts: Facts, options: Options, *, sampled: bool = False, noisy: bool 
     sampling = _sampling(facts, options, n_iter) if sampled else All()
     release = facts.release(Glad(facts.D, facts.r, floor), sampling)
     if noisy:  # on the mean gradient, as the paper has it
-        z = options.get("sigma", 0.01) * release.divisor / release.sensitivity()
+        sigma = _positive("sigma", options.get("sigma", 0.01))
+        z = sigma * release.divisor / release.sensitivity()
         release = replace(release, z=z)
     geometries: dict[str, Geometry] = {"polar": Polar(facts.r), "geodesic": Geodesic(facts.r)}
     return Plan(
@@ -284,25 +297,25 @@ def _classic(facts: Facts, options: Options, query: Query, geometry: Geometry) -
         geometry=geometry,
         n_components=facts.r,
         n_iter=_n_iter(options, 1000),
-        stop=Converged(options.get("tol", 1e-10)),
+        stop=Converged(_positive("tol", options.get("tol", 1e-10))),
     )
 
 
 def _irls(facts: Facts, options: Options) -> Plan:
     """IRLS-power: one gradient pass a step, monotone, the robust default (FACTS)."""
-    query = IrlsPower(facts.D, facts.r, options.get("floor", ROBUST_FLOOR))
+    query = IrlsPower(facts.D, facts.r, _positive("floor", options.get("floor", ROBUST_FLOOR)))
     return _classic(facts, options, query, Orthonormalize(facts.r))
 
 
 def _fms(facts: Facts, options: Options) -> Plan:
     """FMS (Lerman and Maunu 2018): top eigenvectors of the reweighted second moment."""
-    query = ReweightedMoment(facts.D, options.get("floor", ROBUST_FLOOR))
+    query = ReweightedMoment(facts.D, _positive("floor", options.get("floor", ROBUST_FLOOR)))
     return _classic(facts, options, query, TopEigenvectors(facts.r))
 
 
 def _reaper_irls(facts: Facts, options: Options) -> Plan:
     """REAPER by reweighted least squares (Lerman et al. 2015)."""
-    query = ReweightedMoment(facts.D, options.get("floor", ROBUST_FLOOR))
+    query = ReweightedMoment(facts.D, _positive("floor", options.get("floor", ROBUST_FLOOR)))
     return _classic(facts, options, query, LeastSquares(facts.r))
 
 

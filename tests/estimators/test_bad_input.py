@@ -91,6 +91,7 @@ def test_fewer_rows_than_components():
         ({"epsilon": float("nan")}, "epsilon"),
         ({"epsilon": float("inf")}, "epsilon"),
         ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": 51.0}, "at most 50"),
         ({"epsilon": None}, "epsilon"),
         ({"delta": 0.0}, "delta"),
         ({"delta": 1.0}, "delta"),

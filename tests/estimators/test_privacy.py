@@ -217,8 +217,8 @@ def test_components_are_ordered_by_the_released_moment():
 
 @pytest.mark.parametrize("name", [n for n in PRIVATE if n != "auto"])
 def test_every_private_algorithm_recovers_at_a_generous_budget(name):
+    """Forty times the largest error of 15 fits of each; its spread over them is below 20 %."""
     data = make_haystack(20_000, 6, 2, inlier_ratio=0.6, random_state=3)
-    options = {} if name == "dp-pca" else {"n_iter": 60}
-    fit = PrivateRobustPCA(2, algorithm=name, epsilon=8.0, **options).fit(data.X)
+    fit = PrivateRobustPCA(2, algorithm=name, epsilon=8.0).fit(data.X)
     assert fit.privacy_.private
-    assert subspace_error(fit.components_, data.components) < 0.02
+    assert subspace_error(fit.components_, data.components) < 0.01

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from stillspace.parts.queries import Glad, Reaper
+from stillspace.kernels import reference
+from stillspace.parts.queries import PRIVATE_FLOOR, Glad, Reaper
 from stillspace.rows import MemoryRows
 from tests.conftest import random_basis, unit_rows
 
@@ -42,6 +43,25 @@ def test_a_term_has_the_same_bits_at_any_place_in_any_block(rng, query, near):
         count = min(24, width - shift)
         got = terms(query, block, point)[shift : shift + count]
         assert np.array_equal(got, want[:count])
+
+
+def test_terms_come_from_the_specified_residual(rng):
+    """Not from a matrix product, whose fused additions differ in the last bits."""
+    V = random_basis(rng, D, R)
+    P = (V @ V.T + (V @ V.T).T) / 2
+    for x in unit_rows(rng, 20, D).T:
+        column = np.ascontiguousarray(x[:, None])
+        residual, scores = reference.residual_to_basis(column, V)
+        distance = reference.column_norms(residual)
+        weight = 1.0 / np.maximum(distance, PRIVATE_FLOOR)
+        weight /= np.maximum(weight * (distance * reference.column_norms(scores)), 1.0)
+        assert np.array_equal(terms(Glad(D, R), column, V)[0], residual @ (scores * weight).T)
+        residual = reference.residual_to_matrix(column, P)
+        distance = reference.column_norms(residual)
+        weight = 1.0 / np.maximum(distance, PRIVATE_FLOOR)
+        weight /= np.maximum(weight * (distance * reference.column_norms(column)), 1.0)
+        half = (residual * weight) @ column.T
+        assert np.array_equal(terms(Reaper(D), column, P)[0], (half + half.T) / 2)
 
 
 @pytest.mark.parametrize("n", [511, 512, 513, 1024])

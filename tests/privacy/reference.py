@@ -9,7 +9,7 @@ from scipy.stats import binom, norm
 
 def gaussian_delta(epsilon, mu):
     """Balle and Wang's formula as printed, with digits to spare."""
-    with mp.workdps(120):
+    with mp.workdps(700 if mu < 1e-40 else 120):
         epsilon, mu = mp.mpf(epsilon), mp.mpf(mu)
         a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
         root = mp.sqrt(2)
@@ -66,19 +66,15 @@ def fixed_size(alpha, n, batch, mu, replacement):
     return np.where(alpha >= 1, h, 1 - alpha + alpha * h)
 
 
-def fixed_size_twice(alpha, n, batch, mu, replacement, top=8.0, cells=40_000):
-    """H2(α) = E_P H(αe^−L), the law of L read off H by differences."""
-    half = np.geomspace(1e-7, top, cells)
+def fixed_size_twice(alpha, n, batch, mu, replacement):
+    """H2(α) = E_P H(αe^−L), the law of L read off H: the slope of H changes by Q's mass."""
+    half = np.geomspace(1e-7, 8.0, 20_000)
     losses = np.concatenate([-half[::-1], half])
     a = np.exp(losses)
     h = fixed_size(a, n, batch, mu, replacement)
-    slopes = np.diff(h) / np.diff(a)
-    middles = np.exp((losses[1:] + losses[:-1]) / 2)
-    q_mass = np.diff(slopes)  # at the inner points, where the slope of H changes
-    p_mass = a[1:-1] * q_mass
-    del middles
-    inner = float(np.sum(p_mass * fixed_size(alpha * np.exp(-losses[1:-1]), n, batch, mu, replacement)))
-    return inner + float(h[-1]) + max(1 - p_mass.sum() - h[-1], 0) * 0.0
+    p_mass = a[1:-1] * np.diff(np.diff(h) / np.diff(a))
+    inner = p_mass * fixed_size(alpha / a[1:-1], n, batch, mu, replacement)
+    return float(inner.sum() + h[-1])
 
 
 def close_above(value, exact, relative):

@@ -37,9 +37,7 @@ def test_log_delta_goes_on_below_the_smallest_float():
     assert GaussianCurve(1.0).get_delta(400.0) > 0
 
 
-@pytest.mark.parametrize(
-    ("difference", "epsilon"), [(2.0, 4.377178), (math.sqrt(2), 2.943225)]
-)
+@pytest.mark.parametrize(("difference", "epsilon"), [(2.0, 4.377178), (math.sqrt(2), 2.943225)])
 def test_one_release_of_sigma_two(difference, epsilon):
     assert GaussianCurve(difference / 2).get_epsilon(1e-5) == pytest.approx(epsilon, abs=1e-6)
 
@@ -98,7 +96,10 @@ def test_bad_mu(mu):
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    st.floats(1e-4, 1e3), st.floats(0, 1e4), st.floats(1.0001, 5), st.sampled_from(["mu", "epsilon"])
+    st.floats(1e-4, 1e3),
+    st.floats(0, 1e4),
+    st.floats(1.0001, 5),
+    st.sampled_from(["mu", "epsilon"]),
 )
 def test_monotone(mu, epsilon, factor, which):
     here = GaussianCurve(mu).get_delta(epsilon)

@@ -44,7 +44,9 @@ def test_poisson_profiles_are_the_hockey_stick(kind, q, z, alpha):
 
 
 @pytest.mark.parametrize("replacement", [False, True])
-@pytest.mark.parametrize(("n", "batch", "mu"), [(100, 3, 1.0), (50, 40, 0.4), (10, 1, 3.0), (7, 7, 1)])
+@pytest.mark.parametrize(
+    ("n", "batch", "mu"), [(100, 3, 1.0), (50, 40, 0.4), (10, 1, 3.0), (7, 7, 1)]
+)
 @pytest.mark.parametrize("alpha", [1.0, 1.01, 1.5, 6.0])
 def test_fixed_size_profiles_are_the_bound(n, batch, mu, alpha, replacement):
     name = "with-replacement" if replacement else "without-replacement"
@@ -69,7 +71,7 @@ def test_the_unit_of_a_fixed_size_step_is_the_difference_bound():
 @pytest.mark.parametrize(("q", "z"), POISSON)
 def test_connected_dots_lie_just_above(kind, q, z):
     profile = poisson(kind, q, z)
-    masses = discretise(profile, 1e-3, -20.0, 30.0)
+    masses = discretise(profile, 1e-3 * min(1, 10 * q), -20.0, 30.0)
     for alpha in (0.1, 0.9, 0.9995, 1.0, 1.0004, 1.7, 5.0):
         exact = from_tails(profile, alpha)
         assert from_masses(masses, alpha) >= exact * (1 - 1e-13)
@@ -111,7 +113,7 @@ def test_huge_losses_do_not_overflow():
     for profile in (poisson("remove", 0.01, 0.005), poisson("replace", 0.01, 0.005)):
         t = profile.thresholds(np.array([-5e4, -1.0, 0.0, 1.0, 2e4, 1e5]))
         assert not np.isnan(t).any()
-        assert (np.diff(t, axis=1) >= 0).all()
+        assert (t[:, 1:] >= t[:, :-1]).all()
 
 
 def test_full_batch_profile_is_gaussian():

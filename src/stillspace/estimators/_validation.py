@@ -16,6 +16,10 @@ from stillspace.exceptions import PrivacyWarning
 from stillspace.privacy import RELATIONS
 
 
+LARGEST_EPSILON = 50.0
+"""Where the sampler's error, (1 + e^ε) τ a coordinate, stays far below any δ."""
+
+
 def checked_array(
     estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: int, finite: bool
 ) -> AnyArray:
@@ -143,6 +147,12 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
         delta = min(float(n) ** -1.5, 1e-6)
     if not _real(delta) or not 0.0 < delta < 1.0:
         msg = f"delta must be a number in (0, 1), far below 1/n, got {delta!r}."
+        raise ValueError(msg)
+    if epsilon > LARGEST_EPSILON:
+        msg = (
+            f"epsilon must be at most {LARGEST_EPSILON:g}, got {epsilon:g}: beyond that a guarantee "
+            "says nothing; use RobustPCA if the rows need no protection."
+        )
         raise ValueError(msg)
     if epsilon > 20.0:
         msg = f"epsilon={epsilon:g} is hardly a guarantee; values of at most a few are usual."

@@ -149,7 +149,8 @@ class PrivateRobustPCA(_PrivateEstimator):
         "auto", "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap" or
         "dp-pca".
     center, scale : array of shape (n_features,), default=None
-        *Public* vectors, subtracted from and divided into every row.
+        *Public* vectors, subtracted from and divided into every row. None means the origin: the
+        subspace goes through it, so give a public centre where the data has another one.
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None

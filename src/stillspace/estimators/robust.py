@@ -38,7 +38,8 @@ class RobustPCA(SubspaceEstimator):
         "auto" is "irls". Also "fms", "reaper-irls", "pca" and the paper's "ggd", "nggd", "sggd",
         "nsggd", "gd-reap", "sgd-reap", "md-reap", "smd-reap".
     center, scale : array of shape (n_features,), default=None
-        Subtracted from, then divided into, every row.
+        Subtracted from, then divided into, every row. None means the origin: the subspace goes
+        through it, so give a centre where the data has another one.
     max_iter : int, default=None
         Largest number of passes; None means the algorithm's own.
     tol : float, default=None
