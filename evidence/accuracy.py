@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from stillspace.parts.schedules import Halving
 from stillspace.recipes import PRIVATE
 
 
-def errors(make: Callable[[int], object], data: Callable[[int], Haystack], seeds: int) -> np.ndarray:
+def errors(make: Callable[[int], Any], data: Callable[[int], Haystack], seeds: int) -> np.ndarray:
     """d² of a fit for each seed."""
     found = []
     with warnings.catch_warnings():
@@ -92,13 +93,11 @@ def first_auto() -> str:
         )
         median = float(np.median(d2))
         described = ", ".join(f"{key} {value}" for key, value in options.items())
-        rows.append(
-            (n, D, r, described, f"{median:.1e}", f"{fixed:.1e}", f"{median / fixed:.2f}")
-        )
+        rows.append((n, D, r, described, f"{median:.1e}", f"{fixed:.1e}", f"{median / fixed:.2f}"))
     return markdown(
         "The first default plan",
-        "`PrivateRobustPCA(epsilon=1, delta=1e-6)`, inlier noise .05: median d² over 15 seeds, next "
-        "to the prototype of the same plan.",
+        "`PrivateRobustPCA(epsilon=1, delta=1e-6)`, inlier noise .05: median d² over 15 seeds, "
+        "next to the prototype of the same plan.",
         ["n", "D", "r", "data", "median d²", "prototype", "ratio (≤ 2 wanted)"],
         rows,
     )

@@ -27,6 +27,8 @@ class Mutant:
     )
 
 
+UNCHANGED = Mutant("nothing (must stay green)", "release.py", "class Release:", "class Release:")
+
 MUTANTS = [
     Mutant(
         "noise halved",
@@ -128,7 +130,7 @@ MUTANTS = [
 
 
 def table() -> str:
-    rows = []
+    rows = [(UNCHANGED.name, catch(UNCHANGED) or "none")]
     for mutant in MUTANTS:
         caught = catch(mutant)
         rows.append((mutant.name, caught or "**NOT CAUGHT**"))

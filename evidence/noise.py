@@ -26,8 +26,15 @@ def table() -> str:
             sigma = plan.release.sigma(0) / plan.release.divisor
             epsilon = Guarantee.from_event(plan.event(), relation, delta).epsilon
             rows.append(
-                (sampling, relation, label, f"{sigma:.5f}", want, f"{sigma / want - 1:+.2%}",
-                 f"{epsilon:.6f}")
+                (
+                    sampling,
+                    relation,
+                    label,
+                    f"{sigma:.5f}",
+                    want,
+                    f"{sigma / want - 1:+.2%}",
+                    f"{epsilon:.6f}",
+                )
             )
     printed = make_plan(
         "dp-sggd", Facts(N, 20, 2, 0.8, N**-0.5, calibration="as-printed"), n_iter=T
@@ -37,8 +44,15 @@ def table() -> str:
     )
     sigma = printed.release.sigma(0) / printed.release.divisor
     rows.append(
-        ("with-replacement, as printed", "replace-one", "1/√n", f"{sigma:.5f}", "0.00054", "",
-         f"{true.epsilon:.0f}")
+        (
+            "with-replacement, as printed",
+            "replace-one",
+            "1/√n",
+            f"{sigma:.5f}",
+            "0.00054",
+            "",
+            f"{true.epsilon:.0f}",
+        )
     )
     return markdown(
         "Noise for an honest budget",

@@ -47,9 +47,7 @@ def test_importing_the_package_imports_no_third_party_module():
     assert not found & {"numpy", "scipy", "sklearn", "numba", "randomgen", "matplotlib", "typer"}
 
 
-@pytest.mark.parametrize(
-    "name", ["stillspace.estimators.robust", "stillspace.estimators.private"]
-)
+@pytest.mark.parametrize("name", ["stillspace.estimators.robust", "stillspace.estimators.private"])
 def test_docstring_examples(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0

@@ -123,7 +123,7 @@ def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
     return plan.calibrate(facts.epsilon, facts.delta)
 
 
-def _lookup(algorithm: str, table: Mapping[str, Recipe]) -> Recipe:
+def _lookup(algorithm: Any, table: Mapping[str, Recipe]) -> Recipe:
     if not isinstance(algorithm, str):
         msg = f"algorithm must be a name, one of {_listed(table)}, got {algorithm!r}."
         raise TypeError(msg)

@@ -98,7 +98,7 @@ def dp_accounting_pld(q, z, steps, relation, pessimistic):
         sampling_prob=q,
         pessimistic_estimate=pessimistic,
         use_connect_dots=pessimistic,
-        value_discretization_interval=2e-4,
+        value_discretization_interval=4e-4,
         neighboring_relation=(
             NeighboringRelation.REPLACE_ONE
             if relation == REPLACE
@@ -108,7 +108,7 @@ def dp_accounting_pld(q, z, steps, relation, pessimistic):
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE])
-@pytest.mark.parametrize(("q", "z", "steps"), [(0.03, 1.2, 200), (0.15, 2.0, 30), (0.3, 0.8, 5)])
+@pytest.mark.parametrize(("q", "z", "steps"), [(0.03, 1.2, 200), (0.15, 2.0, 30), (0.3, 1.0, 5)])
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-8])
 def test_against_dp_accounting(q, z, steps, relation, delta):
     found = poisson(q, z, steps, relation).get_epsilon(delta)
@@ -209,7 +209,7 @@ def test_extreme_parameters_stay_sane(q, z, relation):
         assert deltas[0] < 1e-3
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(
     q=st.floats(1e-3, 0.99),
     z=st.floats(0.4, 6),
@@ -228,7 +228,7 @@ def test_monotone(q, z, steps, epsilon, relation):
     assert poisson(q, z, steps, ADD).get_delta(epsilon) <= here * room or relation == ADD
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(q=st.floats(0.01, 0.9), z=st.floats(0.5, 3), epsilon=st.floats(0.0, 1.0))
 def test_upper_bound_on_random_pairs_of_steps(q, z, epsilon):
     for relation, kinds in ((ADD, ("add", "remove")), (REPLACE, ("replace",))):
@@ -236,3 +236,12 @@ def test_upper_bound_on_random_pairs_of_steps(q, z, epsilon):
         for kind in kinds:
             exact = hockey_stick_twice(kind, math.exp(epsilon), q, z, points=1501)
             assert found >= exact * (1 - 2e-4) - 1e-9
+
+
+def test_with_replacement_where_chernoff_is_far_from_delta():
+    """A heavy tail under long, weak steps: δ must fall with ε, and ε must come back."""
+    curve = fixed(2000, 20, 2 / 3.0629, 100, True)
+    deltas = [curve.get_delta(e) for e in (0.2, 0.5, 1.0, 1.5)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert curve.get_epsilon(deltas[2]) == pytest.approx(1.0, rel=1e-4)
+    assert deltas[2] == pytest.approx(1e-6, rel=2e-2)

@@ -84,7 +84,7 @@ def test_connected_dots_of_a_mirrored_profile_on_both_sides_of_one(replacement):
     name = "with-replacement" if replacement else "without-replacement"
     event = GaussianEvent(2 / mu, 1.0, 2.0, sampling=name, batch_size=batch, population=n)
     (profile,) = step_profiles(event, REPLACE)
-    masses = discretise(profile, 1e-3, 0.0, 25.0)
+    masses = discretise(profile, 1e-3, -25.0, 25.0)
     for alpha in (0.02, 0.5, 0.97, 0.9999, 1.0, 1.0003, 1.05, 4.0):
         exact = float(fixed_size(alpha, n, batch, mu, replacement))
         assert close_above(from_masses(masses, alpha), exact, 5e-3), alpha

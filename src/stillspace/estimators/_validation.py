@@ -15,7 +15,6 @@ from stillspace._typing import AnyArray, FloatArray
 from stillspace.exceptions import PrivacyWarning
 from stillspace.privacy import RELATIONS
 
-
 LARGEST_EPSILON = 50.0
 """Where the sampler's error, (1 + e^ε) τ a coordinate, stays far below any δ."""
 
@@ -150,8 +149,8 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
         raise ValueError(msg)
     if epsilon > LARGEST_EPSILON:
         msg = (
-            f"epsilon must be at most {LARGEST_EPSILON:g}, got {epsilon:g}: beyond that a guarantee "
-            "says nothing; use RobustPCA if the rows need no protection."
+            f"epsilon must be at most {LARGEST_EPSILON:g}, got {epsilon:g}: beyond that a "
+            "guarantee says nothing; use RobustPCA if the rows need no protection."
         )
         raise ValueError(msg)
     if epsilon > 20.0:

@@ -120,7 +120,10 @@ def discretise(profile: StepProfile, h: float, low: float, high: float) -> LossM
     masses[:-1] += cells - right + error
     infinity = profile.infinity + float(p_weights @ ndtr(-t[:, -1])) * (1 + 1e-10)
     if profile.mirrored:
-        return _mirror(profile, LossMasses(h, places, masses, infinity))
+        whole = _mirror(profile, LossMasses(h, places, masses, infinity))
+        kept = int(np.searchsorted(whole.losses, low))
+        whole.masses[kept] += whole.masses[:kept].sum()
+        return LossMasses(h, whole.places[kept:], whole.masses[kept:], infinity)
     masses[0] += float(p_weights @ ndtr(t[:, 0])) * (1 + 1e-10)
     return LossMasses(h, places, np.maximum(masses, 0.0), infinity)
 
@@ -138,7 +141,6 @@ def _mirror(profile: StepProfile, half: LossMasses) -> LossMasses:
     both = np.concatenate([reversed_masses[:0:-1], half.masses])
     both[0] += float(profile.q_weights @ ndtr(-profile.thresholds(losses[-1:])[:, 0]))
     centre = len(losses) - 1
-    both[centre] += reversed_masses[0]
     total = float(both.sum()) + half.infinity
     both[centre] += max(1 - total, 0.0) + 4 * len(both) * _U
     places = np.concatenate([-half.places[:0:-1], half.places])

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from stillspace._typing import FloatArray
+from stillspace._typing import AnyArray, FloatArray
 from stillspace.privacy.gaussian import GaussianCurve, check_delta, check_epsilon
 from stillspace.privacy.masses import LossMasses, Steps, loss_scale, step_masses
 from stillspace.privacy.profiles import StepProfile
@@ -106,12 +106,12 @@ class Composition:
     def _tilt(self, epsilon: float, spare: float) -> tuple[float, float, Cumulants]:
         """Return the saddle point, and a tilt somewhat below it with its cumulants.
 
-        The lower tilt may cost a factor e^spare of the FFT's precision, and under a heavy tail the
-        law at the saddle point itself is far wider: mostly one big jump.
+        The lower tilt may cost a factor e^spare of the FFT's precision; under a heavy tail the law
+        at the saddle point itself is far wider, mostly one big jump.
         """
         saddle, cumulants = self._saddle(epsilon)
         best = cumulants[0] - saddle * epsilon
-        for part in (0.25, 0.5, 0.75):
+        for part in (0.0, 0.25, 0.5, 0.75):
             less = self._cumulants(part * saddle)
             if less[0] - part * saddle * epsilon <= best + spare:
                 return saddle, part * saddle, less
@@ -134,7 +134,9 @@ class Composition:
         ups = [(s, self._cumulants(s)[0]) for s in tries]
         last = min((k - k0 + tilt * epsilon - log_tail) / s for s, k in ups)
         above = min((k - k0 - log_tail) / (s - tilt) for s, k in ups)
-        downs = [size / spread for size in (0.3, 0.7, 1.5, 3.0, 4.5, 6.5)]
+        downs = [size / spread for size in (0.7, 1.5, 3.0, 4.5, 6.5)]
+        # The lower tail mirrors the upper one at K(−1−s) = K(s), exactly or nearly.
+        downs += [tilt + 1 + part * saddle for part in (0.5, 1.0)]
         below = max((k0 - self._cumulants(tilt - d)[0] + log_tail) / d for d in downs)
         final = math.ceil(max(last, epsilon + self._h) / self._h)
         length = min(max(self._h * final - min(below, mean), above - epsilon) / self._h, 2e9)
@@ -142,60 +144,73 @@ class Composition:
         end = self._h * (final + 1)
         return final, n, math.exp(min(0.0, *(k - s * end for s, k in ups)))
 
-    def _composed(self, tilt: float, n: int) -> tuple[FloatArray, float]:
+    def _composed(self, tilt: float, n: int, wide: bool) -> tuple[FloatArray, float]:
         """Return the tilted law of the sum modulo n·h, and a bound on its error in the 2-norm.
 
-        An FFT of length n is off by at most η = 8u·log2(n) relative in the 2-norm (Higham 2002,
-        theorem 24.2), hence by e = η√n‖p‖₂ in each frequency. Powers and products: with
-        r = |f| + e, |Πf̂ᵀ − Πfᵀ| <= Π rᵀ · Σ T (e/r + rounding of logarithm and angle).
+        Each value of an FFT is a tree of log2(n) levels of sums and products with |twiddle| = 1, so
+        that rounding, level by level, adds up to at most e = η Σ|p| = η with η = 6·2⁻⁵³·log2(n):
+        a butterfly a + wb costs at most √5 units for the product, one for w and one for the sum
+        (the lengths are products of 2, 3 and 5, whose butterflies cost less for each factor 2).
+        Powers and products: with r = |f| + e,
+        |Πf̂ᵀ − Πfᵀ| <= Π rᵀ · Σ T (e/r + rounding of logarithm and angle).
+        The inverse is off by η relative in the 2-norm (Higham 2002, theorem 24.2).
+        `wide`: in extended precision (where the machine has it), many times slower.
         """
-        eta = 8 * _U * math.log2(n)
-        log_size = log_bound = relative = angle = np.zeros(n // 2 + 1)
+        kind = np.longdouble if wide else np.float64
+        unit = float(np.finfo(kind).eps)
+        eta = 3 * unit * math.log2(n)
+        log_size = log_bound = relative = angle = np.zeros(n // 2 + 1, dtype=kind)
         for (part, count), losses, log_mass in zip(
             self._parts, self._losses, self._log_masses, strict=True
         ):
             log_terms = log_mass + tilt * losses
             terms = np.exp(log_terms - log_terms.max())
             terms /= terms.sum()
-            folded = np.bincount(part.places % n, weights=terms, minlength=n).astype(np.float64)
+            folded = np.bincount(part.places % n, weights=terms, minlength=n).astype(kind)
             transform = rfft(folded)
-            e = eta * math.sqrt(n) * _norm(folded)
+            e = eta * float(folded.sum())
             size = np.abs(transform)
             log_r = np.log(size + e)
             log_size = log_size + count * _log(size)
             log_bound = log_bound + count * log_r
             angle = angle + count * np.angle(transform)
-            relative = relative + count * (e / (size + e) + 4 * _U * (math.pi - log_r))
-        composed = irfft(np.exp(log_size) * np.exp(1j * angle), n)
+            relative = relative + count * (e / (size + e) + 4 * unit * (math.pi - log_r))
+        spectrum = np.exp(log_size) * (np.cos(angle) + 1j * np.sin(angle))
+        composed = np.asarray(irfft(spectrum, n), dtype=np.float64)
         errors = np.exp(log_bound) * relative
         norm = math.sqrt(2 / n) * _norm(errors)
-        return composed, norm + eta * (_norm(composed) + norm)
+        # Back in double precision each number is off by half a unit of its own.
+        return composed, norm + (eta + _U) * (_norm(composed) + norm)
 
     def get_delta(self, epsilon: float) -> float:
-        """Return an upper bound on δ at `epsilon`: the least of at most three, each finer."""
+        """Return an upper bound on δ at `epsilon`: the least of at most four, each finer."""
         epsilon -= self._shift
-        best, spare, log_tail = 1.0, 4.0, math.log(1e-8)
+        best, spare, log_tail, wide = 1.0, 12.0, math.log(1e-8), False
         if epsilon >= self._largest:
             return min(self.infinity, 1.0)
-        for _ in range(3):
-            found, by_fft, chernoff = self._attempt(epsilon, spare, log_tail)
+        for _ in range(4):
+            found, by_fft, chernoff = self._attempt(epsilon, spare, log_tail, wide)
             best = min(best, found)
-            if by_fft <= 1e-3 * found and 3 * math.exp(log_tail) * chernoff <= 1e-4 * found:
+            precise = by_fft <= (2e-2 if wide else 1e-3) * found
+            if precise and 3 * math.exp(log_tail) * chernoff <= 1e-4 * found:
                 break
-            # Under a heavy tail Chernoff's bound is far above δ: ask for a smaller remainder, and
-            # for the saddle point itself (with its wider window) only if the FFT is the trouble.
-            spare = spare if by_fft <= 1e-3 * found else spare - 2
+            # Under a heavy tail Chernoff's bound is far above δ: ask for a smaller remainder. If
+            # the FFT is the trouble: a tilt nearer the saddle point, then more digits.
+            if not precise:
+                spare, wide = 4.0, spare == 4.0
             log_tail = min(math.log(found / chernoff) - 12, log_tail)
         return min(best + self.infinity, 1.0)
 
-    def _attempt(self, epsilon: float, spare: float, log_tail: float) -> tuple[float, float, float]:
+    def _attempt(
+        self, epsilon: float, spare: float, log_tail: float, wide: bool
+    ) -> tuple[float, float, float]:
         """Return a bound on δ (finite losses), the FFT's error in it, and Chernoff's bound."""
         saddle, tilt, cumulants = self._tilt(epsilon, spare)
         last, n, beyond = self._window(epsilon, saddle, tilt, cumulants, log_tail)
         chernoff = math.exp(min(cumulants[0] - tilt * epsilon, 0.0)) * (1 + 1e-6)
         if n > _MAX_WINDOW:
             return chernoff, 0.0, chernoff
-        composed, error = self._composed(tilt, n)
+        composed, error = self._composed(tilt, n, wide)
         places = np.arange(max(last - n, math.floor(epsilon / self._h)) + 1, last + 1)
         losses = self._h * places
         weights = np.exp(cumulants[0] - tilt * losses) * -np.expm1(epsilon - losses)
@@ -208,12 +223,12 @@ class Composition:
         return found, by_fft, chernoff
 
 
-def _norm(values: FloatArray) -> float:
+def _norm(values: AnyArray) -> float:
     """2-norm by NumPy's own sum: BLAS threads cost more than they save here."""
     return math.sqrt(float(np.sum(values * values)))
 
 
-def _log(values: FloatArray) -> FloatArray:
+def _log(values: AnyArray) -> AnyArray:
     """log, with −1e5 for 0 (so that no infinity meets a zero)."""
     return np.asarray(np.log(np.maximum(values, 5e-324)) - 1e5 * (values <= 0))
 
