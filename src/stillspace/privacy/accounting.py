@@ -266,7 +266,10 @@ def calibrate(
     step = 1e-14
     while log_z is not None and step < 1e-3:
         scale = math.exp(log_z)
-        if privacy_curve(make_event(scale), relation).get_delta(epsilon) <= delta:
+        curve = privacy_curve(make_event(scale), relation)
+        # Both readings of it: get_epsilon rounds up, and may not show more than was asked for.
+        # (Sampled scales lie a tolerance above the root, where this is so anyway.)
+        if curve.get_delta(epsilon) <= delta and (sampled or curve.get_epsilon(delta) <= epsilon):
             return scale
         log_z, step = log_z + step, 2 * step
     raise ValueError(_no_scale(epsilon, delta))

@@ -9,13 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 from stillspace.privacy.accounting import PrivacyCurve, privacy_curve
-from stillspace.privacy.events import ComposedEvent, Relation, check_relation
+from stillspace.privacy.events import ComposedEvent, GaussianEvent, Relation, check_relation
 from stillspace.privacy.gaussian import check_delta
 
 _FORMAT = 1
 _NEIGHBOURS = {
-    "replace-one": "any one row replaced by another (the number of rows is public)",
-    "add-or-remove-one": "any one row added or left out",
+    "replace-one": "{} replaced by {} (the number of rows is public)",
+    "add-or-remove-one": "{} added or left out",
 }
 
 
@@ -98,7 +98,11 @@ class Guarantee:
         return " ".join(self._promise() if self.private else self._no_promise())
 
     def _promise(self) -> list[str]:
-        neighbours = _NEIGHBOURS[self.neighboring_relation]
+        k = min(
+            (e.rows_per_person for e, _ in self.event if isinstance(e, GaussianEvent)), default=1
+        )
+        whose = ("any one row", "another") if k == 1 else (f"up to {k} rows of a person", "others")
+        neighbours = _NEIGHBOURS[self.neighboring_relation].format(*whose)
         epsilon = self.epsilon
         text = [
             f"({_number(epsilon)}, {self.delta:.3g})-differential privacy under "
