@@ -377,6 +377,10 @@ def test_mixed_relations_wrong_lengths_and_missing_releases_are_refused():
     assert plan.release is not None
     with pytest.raises(ValueError, match="one neighbouring relation"):
         replace(plan, release=replace(plan.release, relation="add-or-remove-one"))
+    with pytest.raises(ValueError, match="one public size"):
+        replace(plan, release=replace(plan.release, size=7))
+    with pytest.raises(ValueError, match="rows per person"):
+        replace(plan, release=replace(plan.release, rows_per_person=3))
     with pytest.raises(ValueError, match="3 entries for 5"):
         replace(plan, release=replace(plan.release, z=(1.0, 2.0, 3.0)))
     with pytest.raises(ValueError, match="release to iterate"):

@@ -24,7 +24,7 @@ from stillspace.rows import MemoryRows, chain_length
 from tests.conftest import random_basis, unit_rows
 
 N, D, R = 300, 6, 2
-QUERIES = [Glad(D, R), Reaper(D), SecondMoment(D), GladCost(D), GeometricMedian(D)]
+QUERIES = [Glad(D, R), Reaper(D, R), SecondMoment(D), GladCost(D, R), GeometricMedian(D)]
 SAMPLINGS = [All(), Poisson(0.1), WithoutReplacement(30, N), WithReplacement(30, N)]
 
 
@@ -40,9 +40,9 @@ def point_of(query, rng):
     [
         (Glad(D, R), 1, 2),
         (GeometricMedian(D), 1, 2),
-        (Reaper(D), 1, sqrt(2)),
+        (Reaper(D, R), 1, sqrt(2)),
         (SecondMoment(D), 1, sqrt(2)),
-        (GladCost(D), 1, 1),
+        (GladCost(D, R), 1, 1),
     ],
     ids=lambda v: getattr(v, "name", None),
 )
@@ -76,7 +76,7 @@ def test_without_noise_it_is_the_mean_of_the_terms_drawn(rng, query, sampling):
 
 def test_the_divisor_is_public_not_the_number_drawn(rng):
     """Poisson batches differ in size; dividing by that size would release it."""
-    release = Release(GladCost(D), N, 0.0, Poisson(0.1))
+    release = Release(GladCost(D, R), N, 0.0, Poisson(0.1))
     V = random_basis(rng, D, R)
     XT = np.linalg.svd(V, full_matrices=True)[0][:, [-1]] @ np.ones((1, N))  # every cost is 1
     sizes, values = [], []
@@ -187,3 +187,46 @@ def test_the_ledger_withholds_what_was_not_planned():
 def test_noise_too_small_for_the_lattice_is_refused():
     with pytest.raises(ValueError, match="lattice"):
         Release(Glad(D, R), 10**6, 1e-9).event(0)
+
+
+def test_a_release_is_tied_to_the_rows_it_was_planned_for(rng):
+    """Ten rows in a plan for ten thousand would all be drawn in every step."""
+    with pytest.raises(ValueError, match="from 1000 rows"):
+        Release(Glad(D, R), N, 1.0, sampling=WithReplacement(10, 1000))
+    release = Release(Glad(D, R), N, 1.0, sampling=WithReplacement(10, N))
+    with pytest.raises(ValueError, match="planned for 300"):
+        release.draw(0, 10, seeded_generator(0), Ledger())
+    hidden = Release(Glad(D, R), N, 1.0, relation="add-or-remove-one")
+    assert hidden.draw(0, 10, seeded_generator(0), Ledger()).noise is not None
+
+
+@pytest.mark.parametrize(
+    "query", [q for q in QUERIES if not isinstance(q, SecondMoment)], ids=lambda q: q.name
+)
+def test_points_of_another_shape_are_refused(query, rng):
+    with pytest.raises(ValueError, match="shape"):
+        MemoryRows(unit_rows(rng, 4, D)).add(query, np.zeros((D + 1, 1)), None)
+
+
+def test_a_row_whose_term_overflows_takes_no_other_row_with_it():
+    V = np.zeros((D, R))
+    V[0, 0] = V[1, 1] = 1e200
+    V[2] = 1e200, -1e200
+    XT = np.zeros((D, 100))
+    XT[3] = 1.0
+    with np.errstate(all="ignore"):
+        before = [MemoryRows(XT).add(q, V, None) for q in (Glad(D, R), GladCost(D, R))]
+        XT[:, 0] = 0.0
+        XT[:2, 0] = 0.7
+        after = [MemoryRows(XT).add(q, V, None) for q in (Glad(D, R), GladCost(D, R))]
+    for a, b in zip(before, after, strict=True):
+        assert np.isfinite(b).all()
+        assert np.linalg.norm(a - b) <= 1.0
+
+
+def test_selections_do_not_depend_on_the_width_of_a_generators_words():
+    draws = [
+        len(Poisson(0.01).draw(10_000, np.random.Generator(make(1))))
+        for make in (np.random.MT19937, np.random.PCG64)
+    ]
+    assert max(draws) < 200

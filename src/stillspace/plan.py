@@ -20,6 +20,12 @@ from stillspace.privacy.events import Relation, SingleEvent
 from stillspace.release import Release
 
 
+def _check_share(share: float) -> None:
+    if not 0.0 < share <= 1.0:
+        msg = f"The start's share of the budget must lie in (0, 1], got {share}."
+        raise ValueError(msg)
+
+
 @dataclass(frozen=True, slots=True)
 class MomentStart:
     """PCA: the top r eigenvectors of a released second moment; private if the release is noisy.
@@ -31,9 +37,7 @@ class MomentStart:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.share <= 1.0:
-            msg = f"The start's share of the budget must lie in (0, 1], got {self.share}."
-            raise ValueError(msg)
+        _check_share(self.share)
 
     def event(self) -> ComposedEvent:
         """Return the release's event."""
@@ -46,6 +50,9 @@ class RunStart:
 
     plan: Plan
     share: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
 
     def event(self) -> ComposedEvent:
         """Return the plan's event."""
@@ -95,6 +102,9 @@ class GivenStart:
     def from_basis(cls, V: FloatArray) -> GivenStart:
         """Keep a copy of an orthonormal basis (D, r)."""
         V = np.ascontiguousarray(V, dtype=np.float64)
+        if not np.allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-8):
+            msg = "A given start must be orthonormal; orthonormalise it first."
+            raise ValueError(msg)
         return cls(V.tobytes(), (V.shape[0], V.shape[1]))
 
     def event(self) -> ComposedEvent:
@@ -142,8 +152,11 @@ class Plan:
         if isinstance(release.z, tuple) and len(release.z) != self.n_iter:
             msg = f"z has {len(release.z)} entries for {self.n_iter} iterations; give one each."
             raise ValueError(msg)
-        if {r.relation for r in self._releases()} != {release.relation}:
-            msg = "All releases of a plan must use one neighbouring relation."
+        if len({(r.relation, r.size, r.rows_per_person) for r in self._releases()}) > 1:
+            msg = (
+                "All releases of a plan must use one neighbouring relation, one public size and "
+                "one number of rows per person."
+            )
             raise ValueError(msg)
 
     @property

@@ -44,7 +44,7 @@ from stillspace.plan import (
     RunStart,
     Start,
 )
-from stillspace.privacy.events import Relation
+from stillspace.privacy import Relation, privacy_curve
 from stillspace.release import Release
 
 _T = TypeVar("_T")
@@ -212,9 +212,6 @@ def _checked_basis(facts: Facts, start: FloatArray) -> FloatArray:
             f"got {components.shape}."
         )
         raise ValueError(msg)
-    if not np.allclose(components @ components.T, np.eye(facts.r), atol=1e-8):
-        msg = "A given start must have orthonormal rows; orthonormalise it first."
-        raise ValueError(msg)
     return components.T
 
 
@@ -270,7 +267,7 @@ def _reaper(facts: Facts, options: Options, geometry: Geometry, *, sampled: bool
     return Plan(
         name="",
         start=_start(facts, options, "paper-matrix"),
-        release=facts.release(Reaper(facts.D, floor, off_diagonal), sampling),
+        release=facts.release(Reaper(facts.D, facts.r, floor, off_diagonal), sampling),
         geometry=geometry,
         n_components=facts.r,
         n_iter=n_iter,
@@ -392,4 +389,6 @@ def _as_printed(plan: Plan, facts: Facts, epsilon: float, delta: float) -> Plan:
     if isinstance(start, MomentStart | RunStart):
         alone = replace(plan, release=None, n_iter=0)
         start = alone.calibrate(epsilon, delta).start
-    return replace(plan, start=start, release=replace(release, z=z))
+    printed = replace(plan, start=start, release=replace(release, z=z))
+    privacy_curve(printed.event(), facts.relation)  # refuse now what could not be judged later
+    return printed

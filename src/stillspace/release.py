@@ -81,6 +81,10 @@ class Release:
                 "use z=0.0 (not private), or a query with bounded terms such as Glad."
             )
             raise NotAccountedError(msg)
+        population = self.sampling.event_facts().get("population", self.size)
+        if population != self.size:
+            msg = f"The sampling is from {population} rows, the release has {self.size}."
+            raise ValueError(msg)
 
     @property
     def divisor(self) -> float:
@@ -121,6 +125,9 @@ class Release:
 
     def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
         """Record iteration k in the ledger, then draw its selection and its noise."""
+        if self.relation == "replace-one" and n_rows != self.size:
+            msg = f"This release is planned for {self.size} rows; there are {n_rows}."
+            raise ValueError(msg)
         ledger.record(self.event(k))
         sigma = self.sigma(k)
         selection = self.sampling.draw(n_rows, rng)
@@ -128,11 +135,15 @@ class Release:
         return Draw(selection, noise, sigma)
 
     def apply(self, rows: MemoryRows, point: FloatArray, draw: Draw) -> FloatArray:
-        """Read the rows: the noisy sum, divided by the public divisor."""
-        total = rows.add(self.query, point, draw.selection)
-        if draw.noise is not None:
-            total = self.query.noise.release(total, draw.noise, draw.sigma)
-        return total / self.divisor
+        """Read the rows: the noisy sum, divided by the public divisor.
+
+        NumPy's floating-point warnings are off: which of them appear depends on the rows.
+        """
+        with np.errstate(all="ignore"):
+            total = rows.add(self.query, point, draw.selection)
+            if draw.noise is not None:
+                total = self.query.noise.release(total, draw.noise, draw.sigma)
+            return total / self.divisor
 
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""

@@ -2,13 +2,17 @@
 
 import pickle
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.datasets import make_haystack
+from stillspace.exceptions import NotAccountedError
 from stillspace.metrics import subspace_error
 from stillspace.recipes import PRIVATE
 
@@ -92,6 +96,43 @@ def test_non_finite_rows_count_as_zero_rows(make):
     assert np.array_equal(*fits)
 
 
+def hard_tables():
+    """One cell of each is trouble: what happens must not tell that it is there."""
+    X = rows()
+    missing = pd.DataFrame(X, columns=list("abcdef")).astype("Float64")
+    missing.iloc[3, 1] = pd.NA
+    objects = X.astype(object)
+    objects[5, 0] = 10**400
+    nothing = X.astype(object)
+    nothing[5, 0] = None
+    signalling = X.astype(np.float32)
+    signalling.view(np.uint32)[7, 2] = 0x7FA00000
+    wide = X.astype(np.longdouble)
+    wide[0, 0] = np.longdouble("1e4000")
+    thin = X.copy()
+    thin[0] = [1, 1e-200, 0, 0, 0, 5e-324]
+    polars = pl.DataFrame({c: [None, *X[1:, i]] for i, c in enumerate("abcdef")})
+    return {
+        "pandas.NA": missing,
+        "10**400": objects,
+        "None": nothing,
+        "signalling NaN": signalling,
+        "beyond float64": wide,
+        "underflow": thin,
+        "polars null": polars,
+    }
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+@pytest.mark.parametrize("case", hard_tables())
+def test_no_warning_or_error_tells_of_a_row(make, case):
+    with warnings.catch_warnings(), np.errstate(all="warn"):
+        warnings.simplefilter("error")
+        fit = make(2).fit(hard_tables()[case])
+    assert np.isfinite(fit.components_).all()
+    assert fit.privacy_.private
+
+
 @pytest.mark.parametrize("make", ESTIMATORS)
 def test_nonfinite_raise_is_an_assumption(make):
     X = rows()
@@ -118,7 +159,7 @@ def test_the_guarantee(make, relation):
     assert promise.get_epsilon(1e-9) > 0.7
     assert promise.get_delta(0.5) > promise.get_delta(0.7)
     text = " ".join(promise.assumptions)
-    for word in ("before fit", "scores", "several fits", "row"):
+    for word in ("before fit", "scores", "other fits", "parameters", "ChaCha20", "number", "row"):
         assert word in text
 
 
@@ -160,6 +201,21 @@ def test_as_printed_says_what_it_is():
     assert not fit.privacy_.private
     assert fit.privacy_.epsilon > 1000
     assert "No privacy is promised" in str(fit.privacy_)
+
+
+@pytest.mark.parametrize("sampling", ["with-replacement", "without-replacement"])
+def test_as_printed_is_refused_where_nobody_could_say_what_it_gives(sampling):
+    options = {"neighboring_relation": "add-or-remove-one", "public_size": 300}
+    fit = PrivateRobustPCA(
+        2,
+        algorithm="dp-sggd",
+        n_iter=10,
+        calibration="as-printed",
+        algorithm_options={"sampling": sampling},
+        **options,
+    )
+    with pytest.raises(NotAccountedError, match="Poisson"):
+        fit.fit(rows())
 
 
 def test_robust_fits_promise_nothing():

@@ -27,7 +27,7 @@ def terms(query, XT, point):
     return np.array(out)
 
 
-@pytest.mark.parametrize("query", [Glad(D, R), Reaper(D)], ids=lambda q: q.name)
+@pytest.mark.parametrize("query", [Glad(D, R), Reaper(D, R)], ids=lambda q: q.name)
 @pytest.mark.parametrize("near", [1.0, 1e-8, 1e-15])
 def test_a_term_has_the_same_bits_at_any_place_in_any_block(rng, query, near):
     """Rows close to the subspace, where a residual is all rounding, in blocks of many shapes."""
@@ -55,13 +55,13 @@ def test_terms_come_from_the_specified_residual(rng):
         distance = reference.column_norms(residual)
         weight = 1.0 / np.maximum(distance, PRIVATE_FLOOR)
         weight /= np.maximum(weight * (distance * reference.column_norms(scores)), 1.0)
-        assert np.array_equal(terms(Glad(D, R), column, V)[0], residual @ (scores * weight).T)
+        assert np.array_equal(terms(Glad(D, R), column, V)[0], (residual * weight) @ scores.T)
         residual = reference.residual_to_matrix(column, P)
         distance = reference.column_norms(residual)
         weight = 1.0 / np.maximum(distance, PRIVATE_FLOOR)
         weight /= np.maximum(weight * (distance * reference.column_norms(column)), 1.0)
         half = (residual * weight) @ column.T
-        assert np.array_equal(terms(Reaper(D), column, P)[0], (half + half.T) / 2)
+        assert np.array_equal(terms(Reaper(D, R), column, P)[0], (half + half.T) / 2)
 
 
 @pytest.mark.parametrize("n", [511, 512, 513, 1024])

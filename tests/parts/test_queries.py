@@ -34,7 +34,7 @@ def points(query, rng):
     return random_basis(rng, query.D, R)
 
 
-BOUNDED = [Glad(D, R), Reaper(D), SecondMoment(D), GladCost(D), GeometricMedian(D)]
+BOUNDED = [Glad(D, R), Reaper(D, R), SecondMoment(D), GladCost(D, R), GeometricMedian(D)]
 
 
 def glad_cost(X, V):
@@ -60,7 +60,7 @@ def test_glad_is_minus_the_riemannian_gradient(rng):
 
 def test_reaper_is_minus_the_subgradient(rng):
     XT, P = unit_rows(rng, 40, D), random_in_h(rng, D, R)
-    G = MemoryRows(XT).add(Reaper(D), P, None) / 40
+    G = MemoryRows(XT).add(Reaper(D, R), P, None) / 40
     assert np.array_equal(G, G.T)
     for _ in range(5):
         H = rng.standard_normal((D, D))
@@ -90,7 +90,7 @@ def test_moment_and_cost_against_plain_numpy(rng):
     XT, V = unit_rows(rng, 700, D), random_basis(rng, D, R)
     rows = MemoryRows(XT)
     np.testing.assert_allclose(rows.add(SecondMoment(D), V, None), XT @ XT.T, rtol=1e-12)
-    assert rows.add(GladCost(D), V, None) == pytest.approx(700 * glad_cost(XT.T, V), rel=1e-12)
+    assert rows.add(GladCost(D, R), V, None) == pytest.approx(700 * glad_cost(XT.T, V), rel=1e-12)
 
 
 def test_classic_queries_against_plain_numpy(rng):

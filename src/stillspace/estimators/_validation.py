@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite, nan
 from typing import Any
 from warnings import warn
 
@@ -37,37 +37,57 @@ def checked_array(
             "Reshape your data with X.reshape(-1, 1) or X.reshape(1, -1)."
         )
         raise ValueError(msg)
-    _check_convertible(array)
-    checked: AnyArray = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-        ensure_min_samples=min_samples,
-        ensure_min_features=2 if reset else 1,
-    )
-    if finite and not np.isfinite(checked).all():
-        msg = "X contains NaN or infinity; remove or impute these rows first."
-        raise ValueError(msg)
+    with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
+        checked: AnyArray = validate_data(
+            estimator,
+            _numbers(X, array),
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            ensure_min_samples=min_samples,
+            ensure_min_features=2 if reset else 1,
+        )
+    if finite:
+        check_finite(checked)
     return checked
 
 
-def _check_convertible(array: AnyArray) -> None:
-    """Raise if X is complex or holds objects that are no numbers."""
+def check_finite(X: AnyArray) -> None:
+    """Raise if any entry is NaN or infinite, naming none."""
+    if not np.isfinite(X).all():
+        msg = "X contains NaN or infinity; remove or impute these rows first."
+        raise ValueError(msg)
+
+
+def _numbers(X: Any, array: AnyArray) -> Any:
+    """Return X with objects turned into floats: missing ones into NaN, huge ones into infinity.
+
+    What is no number at all raises. That every cell reads as a number is therefore an assumption
+    of private fits.
+    """
     if array.dtype.kind == "c":
         msg = f"Complex data not supported: X has dtype {array.dtype}; pass real numbers."
         raise ValueError(msg)
     if array.dtype.kind not in "OSU":
-        return
+        return X
     try:
-        array.astype(np.float64)
+        values = np.frompyfunc(_number, 1, 1)(array).astype(np.float64)
     except (TypeError, ValueError):
         msg = (
             f"X has dtype {array.dtype} and does not convert to float: each argument must be a "
             "real number or a string that reads as a number; encode or drop such columns."
         )
         raise TypeError(msg) from None
+    return type(X)(values, columns=X.columns) if hasattr(X, "iloc") else values
+
+
+def _number(cell: Any) -> float:
+    if cell is None or type(cell).__name__ == "NAType":  # pandas.NA, without importing pandas
+        return nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return inf
 
 
 def _whole(value: Any) -> bool:

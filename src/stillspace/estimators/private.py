@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._validation import (
+    check_finite,
     checked_array,
     checked_budget,
     checked_choice,
@@ -77,7 +78,7 @@ class _PrivateEstimator(SubspaceEstimator):
         plan = make_plan(algorithm, facts, **options)
         rng = generator(self.random_state)
         if raising:
-            checked_array(self, X, reset=False, min_samples=0, finite=True)
+            check_finite(X)
         # From here on a row is read only through a Release.
         rows = MemoryRows.prepare(X, center=center, scale=scale, norm_bound=norm_bound)
         result = run(plan, rows, rng)
@@ -109,17 +110,21 @@ class _PrivateEstimator(SubspaceEstimator):
             if self.neighboring_relation == "replace-one"
             else f"public_size={n} is public knowledge and there are at most {ROW_MARGIN * n} rows",
         ]
-        if self.center is not None or self.scale is not None:
-            stated.append("center and scale are public, not computed from these rows")
-        if isinstance(plan.start, GivenStart):
-            stated.append("the given start is public, not computed from these rows")
+        stated.append(
+            "all parameters of the fit"
+            + (", center and scale" if self.center is not None or self.scale is not None else "")
+            + (", the given start" if isinstance(plan.start, GivenStart) else "")
+            + " are public, not computed from these rows"
+        )
         if self.nonfinite == "raise":
             stated.append("that no entry is NaN or infinite is public")
         stated += [
-            "the names, types and number of the columns are public",
+            "the names, types and number of the columns are public, and that every cell reads as a "
+            "number or is missing",
+            "the words of the ChaCha20 generator, keyed by the system, are as good as random",
             "not covered: what was done to X before fit, such as a scaler fitted on the rows",
             "not covered: the scores of private rows (transform shows the rows it is given)",
-            "not covered: choosing among several fits on the same rows",
+            "not covered: other fits on the same rows (their losses add up), choosing among them",
             "not covered: the time that the fit took",
         ]
         return tuple(stated)

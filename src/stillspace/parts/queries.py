@@ -75,15 +75,26 @@ class _Bounded:
         return released, None
 
 
-def _clipped_weight(weight: FloatArray, size: FloatArray) -> FloatArray:
-    """Return `weight`, lowered where `weight · size > 1`, and zero where not finite.
+def _scaled_residual(
+    R: FloatArray, distance: FloatArray, floor: float, other: FloatArray
+) -> FloatArray:
+    """Return `R / max(distance, floor)`, clipped so that its norm times `other` is at most 1.
 
     Mathematically the clip never acts; it keeps the bound when V is orthonormal only up to
-    rounding (SPEC 9.10).
+    rounding (SPEC 9.10). A term that is not finite becomes zero, so that it cannot take the
+    other rows' terms with it.
     """
-    weight = weight / np.maximum(weight * size, 1.0)
-    weight[~np.isfinite(weight)] = 0.0
-    return weight
+    weight = 1.0 / np.maximum(distance, floor)
+    weight /= np.maximum(weight * (distance * other), 1.0)
+    finite = np.isfinite(weight) & np.isfinite(distance) & np.isfinite(other)
+    return np.where(finite, R * weight, 0.0)
+
+
+def _check_point(point: FloatArray, shape: tuple[int, ...]) -> None:
+    """Refuse a point of another shape: compiled kernels do not look."""
+    if point.shape != shape:
+        msg = f"This query is asked at a point of shape {shape}, got {point.shape}."
+        raise ValueError(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +124,11 @@ class Glad(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
+        _check_point(point, (self.D, self.r))
         R, Y = kernels.residual_to_basis(XT, point)
-        distance = kernels.column_norms(R)
-        weight = 1.0 / np.maximum(distance, self.floor)
-        out += R @ (Y * _clipped_weight(weight, distance * kernels.column_norms(Y))).T
+        scores = kernels.column_norms(Y)
+        U = _scaled_residual(R, kernels.column_norms(R), self.floor, scores)
+        out += U @ np.where(np.isfinite(scores), Y, 0.0).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,7 @@ class Reaper(_Bounded):
     """
 
     D: int
+    r: int
     floor: float = PRIVATE_FLOOR
     off_diagonal_variance: float = 0.5
     name: ClassVar[str] = "REAPER subgradient"
@@ -149,17 +162,19 @@ class Reaper(_Bounded):
     def term_error(self) -> float:
         """The √2 needs the residual itself, not only its norm.
 
-        A residual is right to (D + 1) u (‖P‖_F + 1) ≤ 2 (D + 1) √D u, which the floor magnifies
-        by at most 1/φ.
+        A residual is right to (D + 1) u (‖P‖_F + 1), and ‖P‖_F ≤ tr P = r, also where
+        eigenvalues may pass 1 (SPEC 9.13); the floor magnifies that by at most 1/φ.
         """
-        return 8.0 * (self.D + 2) * sqrt(self.D) * UNIT_ROUNDOFF / self.floor
+        return 4.0 * (self.D + 2) * (self.r + 1) * UNIT_ROUNDOFF / self.floor
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
+        _check_point(point, (self.D, self.D))
         R = kernels.residual_to_matrix(XT, point)
-        distance = kernels.column_norms(R)
-        weight = 1.0 / np.maximum(distance, self.floor)
-        half = (R * _clipped_weight(weight, distance * kernels.column_norms(XT))) @ XT.T
+        half = (
+            _scaled_residual(R, kernels.column_norms(R), self.floor, kernels.column_norms(XT))
+            @ XT.T
+        )
         out += (half + half.T) / 2.0
 
 
@@ -192,6 +207,7 @@ class GladCost(_Bounded):
     """`Σ ‖Qx‖`: n times the GLAD cost at V. A number in [0, 1] a row, so both bounds are 1."""
 
     D: int
+    r: int
     name: ClassVar[str] = "GLAD cost"
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = 1.0
@@ -208,8 +224,9 @@ class GladCost(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
+        _check_point(point, (self.D, self.r))
         R, _ = kernels.residual_to_basis(XT, point)
-        out += np.minimum(kernels.column_norms(R), 1.0).sum()
+        out += np.fmin(kernels.column_norms(R), 1.0).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +254,7 @@ class GeometricMedian(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
+        _check_point(point, (self.D,))
         out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
 
 

@@ -69,7 +69,7 @@ class Poisson:
         """Compare one random word a row with ⌊rate · 2⁶⁴⌋: exact, and never above the rate."""
         if self.rate == 1.0:
             return np.arange(n_rows)
-        words: Any = rng.bit_generator.random_raw(n_rows)
+        words = rng.integers(0, 1 << 64, size=n_rows, dtype=np.uint64)
         return np.flatnonzero(words < np.uint64(int(self.rate * 2.0**64)))
 
 

@@ -103,11 +103,13 @@ class Guarantee:
         )
         whose = ("any one row", "another") if k == 1 else (f"up to {k} rows of a person", "others")
         neighbours = _NEIGHBOURS[self.neighboring_relation].format(*whose)
-        epsilon = self.epsilon
+        assert self.delta is not None  # checked when private
+        epsilon, delta = self.epsilon, _number(self.delta)
         text = [
-            f"({_number(epsilon)}, {self.delta:.3g})-differential privacy under "
-            f"{self.neighboring_relation}: with {neighbours}, no result of this fit becomes more "
-            f"than {_factor(epsilon)} times as likely, but for a probability of {self.delta:.3g}.",
+            f"({_number(epsilon)}, {delta})-differential privacy under "
+            f"{self.neighboring_relation}: with {neighbours}, the probability of any set of "
+            f"results of this fit becomes at most {_factor(epsilon)} times what it was, plus "
+            f"{delta}.",
             f"Computed from what ran, by the accountant '{self.accountant}'.",
         ]
         if self.assumptions:
@@ -121,7 +123,8 @@ class Guarantee:
             return text
         text.append(
             f"The noise alone would give epsilon = {_number(self.epsilon)} at delta = "
-            f"{self.delta:.3g} under {self.neighboring_relation} (accountant: {self.accountant})."
+            f"{_number(self.delta)} under {self.neighboring_relation} "
+            f"(accountant: {self.accountant})."
         )
         return text
 
@@ -164,7 +167,7 @@ def _epsilon(event: ComposedEvent, relation: Relation, delta: float, ideal_sampl
 
 
 def _number(value: float) -> str:
-    """Print an ε or factor to four digits, rounded up as every ε is."""
+    """Print an ε, δ or factor to four digits, rounded up as every ε is."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)

@@ -56,8 +56,8 @@ class MemoryRows:
         n, D = X.shape
         XT = np.empty((D, n))
         for start in range(0, n, BLOCK_ROWS):
-            block = np.array(X[start : start + BLOCK_ROWS].T, dtype=np.float64, order="C")
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(all="ignore"):  # a warning would tell of the rows
+                block = np.array(X[start : start + BLOCK_ROWS].T, dtype=np.float64, order="C")
                 if center is not None:
                     block -= center[:, None]
                 if scale is not None:
