@@ -11,7 +11,7 @@ from scipy import stats
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.parts.geometry import Polar
 from stillspace.parts.noise import seeded_generator
-from stillspace.parts.schedules import Halving
+from stillspace.parts.schedules import Geometric, Halving
 from stillspace.parts.stops import Converged, Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart
 from stillspace.privacy import GaussianCurve, Guarantee, mu_from_budget
@@ -308,6 +308,12 @@ def test_options_of_the_gradient_methods(geometry, output, rows):
         ("irls", FACTS, {"tol": -1}, "tol"),
         ("irls", FACTS, {"tol": "a"}, "tol"),
         ("nggd", FACTS, {"sigma": 0.0}, "sigma"),
+        ("ggd", FACTS, {"share": 0.2}, "no option 'share'"),
+        ("dp-ggd", BUDGET, {"share": "a"}, "share"),
+        ("dp-ggd", BUDGET, {"start": "random", "share": 0.3}, "takes no share"),
+        ("dp-ggd", BUDGET, {"output": ["last"]}, "Unknown output"),
+        ("dp-md-reap", BUDGET, {"capped": "no"}, "capped"),
+        ("dp-ggd", BUDGET, {"n_iter": True}, "whole number"),
     ],
 )
 def test_wrong_options_are_named(name, facts, options, words):
@@ -348,6 +354,17 @@ def test_several_rows_a_person_with_sampling_is_refused_by_name():
     assert plan.release is not None
     assert single.release is not None
     assert plan.release.sigma(0) == pytest.approx(2 * single.release.sigma(0), rel=1e-6)
+
+
+@pytest.mark.parametrize("facts", [{"epsilon": 1.0}, {"delta": 1e-6}])
+def test_a_budget_is_a_pair(facts):
+    with pytest.raises(ValueError, match="both"):
+        Facts(100, 5, 2, **facts)
+
+
+def test_auto_has_no_printed_noise():
+    with pytest.raises(ValueError, match="no algorithm 'auto'"):
+        make_plan("auto", replace(BUDGET, calibration="as-printed"))
 
 
 def test_dp_pca_has_no_printed_noise():
@@ -400,6 +417,22 @@ def test_a_run_that_skips_its_charge_is_withheld(rows, monkeypatch):
     monkeypatch.setattr(Release, "draw", forgetful)
     with pytest.raises(LedgerError, match="withheld"):
         run(plan, rows, seeded_generator(0))
+
+
+def test_noise_that_varies_keeps_its_proportions_when_calibrated():
+    plan = make_plan("dp-ggd", BUDGET, n_iter=3)
+    assert plan.release is not None
+    found = replace(plan, release=replace(plan.release, z=(1.0, 2.0, 4.0))).calibrate(1.0, 1e-6)
+    assert found.release is not None
+    z = np.array(found.release.z)
+    np.testing.assert_allclose(z / z[0], [1, 2, 4], rtol=1e-12)
+    guarantee = Guarantee.from_event(found.event(), "replace-one", 1e-6)
+    assert 0.9999 < guarantee.epsilon <= 1.0
+
+
+def test_a_schedule_is_made_for_the_plans_iterations():
+    with pytest.raises(ValueError, match="made for 30 iterations"):
+        make_plan("dp-ggd", BUDGET, n_iter=60, schedule=Geometric(1.0, 0.01, 30))
 
 
 def test_noise_may_vary_over_iterations(rows):

@@ -136,8 +136,14 @@ def test_slack_counts_lattice_terms_and_summation():
     assert isinstance(event, GaussianEvent)
     lattice = Glad(D, R).noise.slack(event.sigma)
     mu = chain_length(N) * 2.0**-53
-    assert event.slack >= lattice + 2 * N * mu / (1 - mu)
+    summation, term = 2 * N * mu / (1 - mu), Glad(D, R).term_error
+    assert event.slack == pytest.approx(lattice + summation + 2 * term, rel=1e-12)
     assert event.slack < 1e-7
+    reaper = replace(release, query=Reaper(D, R), rows_per_person=3).event(0)
+    assert reaper.slack == pytest.approx(
+        Reaper(D, R).noise.slack(reaper.sigma) + summation + 6 * Reaper(D, R).term_error, rel=1e-12
+    )
+    assert reaper.slack > 2 * event.slack  # a residual divided by φ weighs more than rounding
     hidden = replace(release, relation="add-or-remove-one")
     assert hidden.rows_bound == ROW_MARGIN * N
 

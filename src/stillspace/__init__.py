@@ -1,4 +1,4 @@
-"""PCA that stays right with outliers and says nothing about any single person.
+"""PCA that stays right with outliers and tells next to nothing about any single person.
 
 `import stillspace` imports nothing else; names load when they are used.
 """

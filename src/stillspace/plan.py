@@ -149,6 +149,10 @@ class Plan:
                 f"the stop rule {self.stop} would depend on the rows; use Never()."
             )
             raise ValueError(msg)
+        planned = getattr(self.schedule, "n_iter", self.n_iter)
+        if planned != self.n_iter:
+            msg = f"The schedule is made for {planned} iterations, the plan has {self.n_iter}."
+            raise ValueError(msg)
         if isinstance(release.z, tuple) and len(release.z) != self.n_iter:
             msg = f"z has {len(release.z)} entries for {self.n_iter} iterations; give one each."
             raise ValueError(msg)
@@ -166,20 +170,24 @@ class Plan:
 
     def event(self) -> ComposedEvent:
         """Return everything that a run of this plan does with the rows."""
-        return self.start.event() + ComposedEvent.of(self._loop_events())
+        return self.start.event() + ComposedEvent.merge(self._loop_events())
 
     def calibrate(self, epsilon: float, delta: float) -> Plan:
         """Return this plan with the least noise that gives (epsilon, delta).
 
         The start gets `μ_start = √share · μ(ε, δ)`; the loop is calibrated on what is left,
-        composed with the start as it will run (SPEC 5).
+        composed with the start as it will run (SPEC 5). Noise that varies over the iterations
+        keeps its proportions: one scale is found.
         """
         start = self._calibrated_start(epsilon, delta)
         if self.release is None or self.n_iter == 0:
             return replace(self, start=start)
         release = self.release
 
-        def at(z: float) -> Plan:
+        varying = release.z if isinstance(release.z, tuple) else None
+
+        def at(scale: float) -> Plan:
+            z = scale if varying is None else tuple(scale * z for z in varying)
             return replace(self, start=start, release=replace(release, z=z))
 
         return at(calibrate(lambda z: at(z).event(), self.relation, epsilon, delta))
@@ -213,16 +221,13 @@ class Plan:
             return at(calibrate(lambda z: at(z).event(), self.relation, epsilon, delta))
         return at(1.0 / mu)  # rounding costs a hair more than μ: the loop is charged for it
 
-    def _loop_events(self) -> Iterator[SingleEvent]:
-        if self.release is None:
+    def _loop_events(self) -> Iterator[tuple[SingleEvent, int]]:
+        if self.release is None or self.n_iter == 0:
             return
         if isinstance(self.release.z, tuple):
-            yield from (self.release.event(k) for k in range(self.n_iter))
+            yield from ((self.release.event(k), 1) for k in range(self.n_iter))
         else:
-            event = self.release.event(0) if self.n_iter else None
-            for _ in range(self.n_iter):
-                assert event is not None
-                yield event
+            yield self.release.event(0), self.n_iter
 
     def _releases(self) -> Iterator[Release]:
         if isinstance(self.start, MomentStart):

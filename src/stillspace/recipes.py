@@ -72,6 +72,11 @@ class Facts:
     rows_per_person: int = 1
     calibration: Calibration = "honest"
 
+    def __post_init__(self) -> None:
+        if (self.epsilon is None) != (self.delta is None):
+            msg = f"A budget needs both numbers, got epsilon={self.epsilon}, delta={self.delta}."
+            raise ValueError(msg)
+
     @property
     def private(self) -> bool:
         """Whether the plan is to be calibrated to a budget."""
@@ -141,8 +146,8 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names)) or "none"
 
 
-def _choice(kind: str, value: str, table: Mapping[str, _T]) -> _T:
-    if value not in table:
+def _choice(kind: str, value: Any, table: Mapping[str, _T]) -> _T:
+    if not isinstance(value, str) or value not in table:
         msg = f"Unknown {kind} {value!r}; known: {_listed(table)}."
         raise ValueError(msg)
     return table[value]
@@ -153,7 +158,7 @@ def _choice(kind: str, value: str, table: Mapping[str, _T]) -> _T:
 
 def _n_iter(options: Options, default: int) -> int:
     n_iter = options.get("n_iter", default)
-    if not isinstance(n_iter, int | np.integer) or n_iter < 1:
+    if not isinstance(n_iter, int | np.integer) or isinstance(n_iter, bool) or n_iter < 1:
         msg = f"The number of iterations must be a whole number of at least 1, got {n_iter!r}."
         raise ValueError(msg)
     return int(n_iter)
@@ -191,7 +196,10 @@ def _sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
 
 def _start(facts: Facts, options: Options, default: str) -> Start:
     start = options.get("start", default)
-    share = options.get("share", START_SHARE)
+    share = _positive("share", options.get("share", START_SHARE))
+    if "share" in options and start not in ("pca", "reaper"):
+        msg = "A start that reads no rows takes no share of the budget; leave share out."
+        raise ValueError(msg)
     if not isinstance(start, str):
         return GivenStart.from_basis(_checked_basis(facts, start))
     makers: dict[str, Callable[[], Start]] = {
@@ -281,7 +289,11 @@ def _water_filling(facts: Facts, options: Options, *, sampled: bool = False) -> 
 
 
 def _mirror(facts: Facts, options: Options, *, sampled: bool = False) -> Plan:
-    geometry = EntropicMirror(facts.r, options.get("capped", True))
+    capped = options.get("capped", True)
+    if not isinstance(capped, bool):
+        msg = f"capped must be True or False, got {capped!r}."
+        raise ValueError(msg)
+    geometry = EntropicMirror(facts.r, capped)
     return _reaper(facts, options, geometry, sampled=sampled)
 
 
@@ -329,7 +341,8 @@ def _first_auto(facts: Facts, options: Options) -> Plan:
     return _glad(facts, defaults)
 
 
-_LOOP = ("n_iter", "schedule", "start", "share", "output")
+_LOOP = ("n_iter", "schedule", "start", "output")
+_SHARED = (*_LOOP, "share")
 _BATCH = ("batch_size", "sampling")
 _CLASSIC = ("n_iter", "tol", "start", "floor")
 
@@ -354,12 +367,12 @@ ROBUST: dict[str, Recipe] = {
 PRIVATE: dict[str, Recipe] = {
     "auto": Recipe(_first_auto, ("n_iter",)),
     "dp-pca": Recipe(_pca),
-    "dp-ggd": Recipe(_glad, (*_LOOP, "geometry")),
-    "dp-sggd": Recipe(partial(_glad, sampled=True), (*_LOOP, *_BATCH, "geometry")),
-    "dp-gd-reap": Recipe(_water_filling, _LOOP),
-    "dp-sgd-reap": Recipe(partial(_water_filling, sampled=True), (*_LOOP, *_BATCH)),
-    "dp-md-reap": Recipe(_mirror, (*_LOOP, "capped")),
-    "dp-smd-reap": Recipe(partial(_mirror, sampled=True), (*_LOOP, *_BATCH, "capped")),
+    "dp-ggd": Recipe(_glad, (*_SHARED, "geometry")),
+    "dp-sggd": Recipe(partial(_glad, sampled=True), (*_SHARED, *_BATCH, "geometry")),
+    "dp-gd-reap": Recipe(_water_filling, _SHARED),
+    "dp-sgd-reap": Recipe(partial(_water_filling, sampled=True), (*_SHARED, *_BATCH)),
+    "dp-md-reap": Recipe(_mirror, (*_SHARED, "capped")),
+    "dp-smd-reap": Recipe(partial(_mirror, sampled=True), (*_SHARED, *_BATCH, "capped")),
 }
 
 
@@ -372,6 +385,9 @@ def _as_printed(plan: Plan, facts: Facts, epsilon: float, delta: float) -> Plan:
     The start, which the paper does not charge, gets the whole budget for itself.
     """
     release, T = plan.release, plan.n_iter
+    if plan.name == "auto":
+        msg = "The paper has no algorithm 'auto'; name one of its own, such as 'dp-sggd'."
+        raise ValueError(msg)
     if release is None:
         msg = (
             "The paper prints no noise for dp-pca that is private (it cites the Wishart "

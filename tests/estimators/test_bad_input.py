@@ -129,6 +129,14 @@ def test_bad_private_robust_parameters(params, words):
         PrivateRobustPCA(2, **params).fit(X)
 
 
+@pytest.mark.parametrize("make", [RobustPCA, PrivateRobustPCA])
+def test_options_come_once_and_as_a_mapping(make):
+    with pytest.raises(ValueError, match="'batch_size' has a parameter of its own"):
+        make(2, algorithm_options={"batch_size": 5}).fit(X)
+    with pytest.raises(TypeError, match="mapping"):
+        make(2, algorithm_options=["start"]).fit(X)
+
+
 def test_public_size_is_what_counts_under_add_or_remove():
     options = {"neighboring_relation": "add-or-remove-one", "public_size": 3}
     with pytest.raises(ValueError, match="there are 3"):

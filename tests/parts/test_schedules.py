@@ -68,3 +68,21 @@ def test_stops(rng):
     assert Converged(1e-4)(V @ V.T, W @ W.T, [])
     assert not Converged(1e-9)(V @ V.T, W @ W.T, [1.0])
     assert Converged(1e-9)(V, W, [2.0, 1.0, 1.0])  # the cost stalls
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Halving(1.0, every=0),
+        lambda: Halving(-1.0),
+        lambda: Constant(float("nan")),
+        lambda: InverseSqrt(float("inf")),
+        lambda: Geometric(0.0, 0.1, 30),
+        lambda: Geometric(1.0, -1.0, 30),
+        lambda: Geometric(1.0, 0.1, 0),
+        lambda: Restarts(0.0, 1.0, 0.7, 10, 10),
+    ],
+)
+def test_steps_are_positive_and_finite(make):
+    with pytest.raises(ValueError, match="of a schedule must be"):
+        make()

@@ -38,7 +38,7 @@ def test_words_for_people():
     assert text.startswith("(4.378, 1e-05)-differential privacy under replace-one")
     assert "any one row replaced" in text
     assert "79.62 times" in text or "79.61 times" in text
-    assert "does not cover: the scaler saw the rows" in text
+    assert text.endswith("does not cover:\n  - the scaler saw the rows")
     assert "exact Gaussian" in text
     assert "added or left out" in str(Guarantee.from_event(RELEASE, ADD, 1e-5))
 
@@ -116,3 +116,10 @@ def test_wrong_arguments():
         Guarantee.from_event(RELEASE, "neighbours", 1e-5)
     with pytest.raises(ValueError, match="seeded"):
         Guarantee(RELEASE, REPLACE, 1e-5, True, (), ("seeded",))
+
+
+def test_a_short_representation_for_notebooks():
+    shown = repr(Guarantee.from_event(RELEASE, REPLACE, 1e-5))
+    assert shown == (
+        "Guarantee(epsilon=4.378, delta=1e-05, neighboring_relation='replace-one', private=True)"
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -43,9 +42,10 @@ def say(label: str, text: str, style: str = "bold") -> None:
 
 def say_guarantee(label: str, guarantee: Guarantee) -> None:
     """Print a guarantee in words: the promise, then what it rests on and leaves out, as a list."""
-    say(label, str(replace(guarantee, assumptions=())))
-    for assumption in guarantee.assumptions:
-        out(f"  - {assumption}")
+    promise, *assumptions = str(guarantee).split("\n")
+    say(label, promise)
+    for line in assumptions:
+        out(line)
 
 
 def command(function: Callable[P, None]) -> Callable[P, None]:

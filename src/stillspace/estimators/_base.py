@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -56,6 +57,20 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.n_iter_ = max(result.n_iter, 1)  # PCA alone is one pass
 
 
+def merged_options(named: dict[str, Any], options: Any) -> dict[str, Any]:
+    """Return the recipe's options: parameters with a name of their own, then the others."""
+    if options is None:
+        return named
+    if not isinstance(options, Mapping):
+        msg = f"algorithm_options must be a mapping of names to values, got {options!r}."
+        raise TypeError(msg)
+    for name in options:
+        if name in named:
+            msg = f"{name!r} has a parameter of its own; leave it out of algorithm_options."
+            raise ValueError(msg)
+    return {**named, **options}
+
+
 def oriented(V: FloatArray, moment: FloatArray | None) -> FloatArray:
     """Return components (r, D): axes by decreasing variance, signs by scikit-learn's rule.
 
@@ -75,9 +90,7 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a secure generator for None, else one seeded from an int or a NumPy generator."""
     if random_state is None:
         return secure_generator()
-    if isinstance(random_state, np.random.Generator):
-        return seeded_generator(int.from_bytes(random_state.bytes(32), "little"))
-    if isinstance(random_state, np.random.RandomState):
+    if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return seeded_generator(int.from_bytes(random_state.bytes(32), "little"))
     if not isinstance(random_state, int | np.integer) or random_state < 0:
         msg = (

@@ -9,7 +9,7 @@ from warnings import warn
 import numpy.typing as npt
 from sklearn.utils import Tags
 
-from stillspace.estimators._base import SubspaceEstimator, generator
+from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._validation import (
     check_finite,
     checked_array,
@@ -30,7 +30,7 @@ from stillspace.rows import MemoryRows
 from stillspace.run import run
 
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
-_AS_PRINTED = 'calibration="as-printed" uses the paper\'s noise, which does not give its claim'
+_AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
 
 
 class _PrivateEstimator(SubspaceEstimator):
@@ -239,19 +239,16 @@ class PrivateRobustPCA(_PrivateEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call."""
-        options = {
-            "n_iter": self.n_iter,
-            "batch_size": self.batch_size,
-            **(self.algorithm_options or {}),
-        }
+        named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
+        options = merged_options(named, self.algorithm_options)
         return self._fit(X, self.algorithm, options, calibration=self.calibration)
 
 
 class PrivatePCA(_PrivateEstimator):
-    """PCA with Gaussian noise on the second moment: the best private PCA for clean data.
+    """PCA with Gaussian noise on the second moment, (ε, δ)-differentially private.
 
-    One release, (ε, δ)-differentially private. Use `PrivateRobustPCA` when some rows may be
-    outliers.
+    One release. A good choice for clean and noisy tables; use `PrivateRobustPCA` when some rows
+    may be outliers.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from stillspace.estimators._base import SubspaceEstimator, generator
+from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._validation import (
     checked_array,
     checked_components,
@@ -110,14 +110,9 @@ class RobustPCA(SubspaceEstimator):
         center = checked_vector("center", self.center, D)
         scale = checked_vector("scale", self.scale, D, positive=True)
         facts = Facts(n, D, checked_components(self.n_components, D, n))
-        plan = make_plan(
-            self.algorithm,
-            facts,
-            n_iter=self.max_iter,
-            tol=self.tol,
-            batch_size=self.batch_size,
-            **(self.algorithm_options or {}),
-        )
+        named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
+        options = merged_options(named, self.algorithm_options)
+        plan = make_plan(self.algorithm, facts, **options)
         rows = MemoryRows.prepare(X, center=center, scale=scale)
         result = run(plan, rows, generator(self.random_state))
         self._set_subspace(result, center, scale)

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Protocol
+
+
+def _check(name: str, value: float, least: float = 0.0) -> None:
+    """Raise unless `value` is finite and above 0, and at least `least`."""
+    if not (isfinite(value) and value > 0.0 and value >= least):
+        allowed = f"at least {least:g}" if least else "in (0, ∞)"
+        msg = f"{name} of a schedule must be {allowed}, got {value!r}."
+        raise ValueError(msg)
 
 
 class Schedule(Protocol):
@@ -20,6 +28,9 @@ class Constant:
 
     step_size: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check("step_size", self.step_size)
+
     def step(self, k: int) -> float:  # noqa: ARG002
         """Return η_k."""
         return self.step_size
@@ -32,6 +43,10 @@ class Halving:
     first: float = 1.0
     every: int = 50
 
+    def __post_init__(self) -> None:
+        _check("first", self.first)
+        _check("every", self.every, least=1)
+
     def step(self, k: int) -> float:
         """Return η_k."""
         return self.first * 0.5 ** (k // self.every)
@@ -42,6 +57,9 @@ class InverseSqrt:
     """`η_k = scale / √(k+1)` (the paper's for REAPER, with scale = 8, k from 1)."""
 
     scale: float = 8.0
+
+    def __post_init__(self) -> None:
+        _check("scale", self.scale)
 
     def step(self, k: int) -> float:
         """Return η_k."""
@@ -55,6 +73,11 @@ class Geometric:
     first: float
     last: float
     n_iter: int
+
+    def __post_init__(self) -> None:
+        _check("first", self.first)
+        _check("last", self.last)
+        _check("n_iter", self.n_iter, least=1)
 
     def step(self, k: int) -> float:
         """Return η_k."""
@@ -81,12 +104,10 @@ class Restarts:
         if not 0.5 < self.nu < 1.0:
             msg = f"nu must lie in (0.5, 1), got {self.nu}."
             raise ValueError(msg)
-        if min(self.first_length, self.length) < 1:
-            msg = (
-                "first_length and length must be at least 1, "
-                f"got {self.first_length} and {self.length}."
-            )
-            raise ValueError(msg)
+        _check("c1", self.c1)
+        _check("a", self.a)
+        _check("first_length", self.first_length, least=1)
+        _check("length", self.length, least=1)
 
     def step(self, k: int) -> float:
         """Return η_k."""

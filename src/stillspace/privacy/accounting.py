@@ -186,7 +186,8 @@ def check_accounted(event: GaussianEvent, relation: Relation) -> None:
     if event.rows_per_person > 1:
         raise NotAccountedError(
             f"rows_per_person={event.rows_per_person} with {event.sampling} sampling has no "
-            "accountant; use sampling='all', or give each person one row."
+            "accountant; use an algorithm that reads all rows (dp-ggd, dp-gd-reap, dp-md-reap), or "
+            "give each person one row."
         )
     if event.sampling != "poisson" and relation == "add-or-remove-one":
         raise NotAccountedError(
@@ -281,8 +282,8 @@ def check_sampler(event: ComposedEvent, epsilon: float, delta: float) -> None:
     if term > SAMPLER_SHARE * delta:
         raise NotAccountedError(
             f"the error of the normal sampler adds {term:.3g} to delta at epsilon={epsilon:g}, "
-            f"more than the {SAMPLER_SHARE * delta:.3g} allowed; use an exact sampler, fewer "
-            "coordinates or iterations, a smaller epsilon or a larger delta."
+            f"more than the {SAMPLER_SHARE * delta:.3g} allowed; use fewer columns or iterations, "
+            "a smaller epsilon or a larger delta."
         )
 
 

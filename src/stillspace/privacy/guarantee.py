@@ -95,7 +95,15 @@ class Guarantee:
         return _epsilon(self.event, self.neighboring_relation, delta, not self.private)
 
     def __str__(self) -> str:
-        return " ".join(self._promise() if self.private else self._no_promise())
+        text = " ".join(self._promise() if self.private else self._no_promise())
+        return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
+
+    def __repr__(self) -> str:
+        shown = [f"epsilon={_number(self.epsilon)}"]
+        if self.delta is not None:
+            shown.append(f"delta={_number(self.delta)}")
+        shown += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
+        return f"Guarantee({', '.join(shown)})"
 
     def _promise(self) -> list[str]:
         k = min(
@@ -113,7 +121,7 @@ class Guarantee:
             f"Computed from what ran, by the accountant '{self.accountant}'.",
         ]
         if self.assumptions:
-            text.append(f"It rests on, or does not cover: {'; '.join(self.assumptions)}.")
+            text.append("What it rests on, and what it does not cover:")
         return text
 
     def _no_promise(self) -> list[str]:

@@ -11,6 +11,11 @@ window is a few standard deviations wide.
 
 Everything that is lost or uncertain is added to δ: mass beyond the grid of a step (at +∞), mass
 beyond the window (a Chernoff bound), rounding of the masses, of the FFT and of the sums.
+
+Under a heavy tail (few steps, small rates, draws with replacement) no tilt is good: E e^{λS} is
+ruled by jumps that hardly ever happen, Chernoff's bounds are useless, and windows, if any, long.
+There the sum is composed directly, on blocks of growing coarseness (`masses.BlockLaw`). One step
+needs neither. Each of these is an upper bound, so the least of those at hand is one.
 """
 
 from __future__ import annotations
@@ -25,8 +30,14 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.privacy.gaussian import GaussianCurve, check_delta, check_epsilon
-from stillspace.privacy.masses import LossMasses, Steps, loss_scale, step_masses
-from stillspace.privacy.profiles import StepProfile
+from stillspace.privacy.masses import (
+    BlockLaw,
+    LossMasses,
+    Steps,
+    compose_blocks,
+    loss_shape,
+    step_masses,
+)
 from stillspace.privacy.roots import smallest_root
 
 Cumulants: TypeAlias = tuple[float, float, float]
@@ -35,7 +46,14 @@ _U = 2.0**-52
 _TIERS = (1e-8, 1e-12, 1e-16, 1e-24, 1e-60, 1e-290)
 """Mass that all steps together may send to +∞. Finer tiers cost more: used on demand."""
 _TIER_SHARE = 1e-5
-_MAX_WINDOW = 2**22
+_MAX_WINDOW = 2**18
+_FEW = 32
+"""Up to so many steps, blocks come first: they cost as much as one FFT."""
+_HEAVY = 3.0
+"""From this excess kurtosis of the sum on, too: the FFT would get through for some ε only."""
+_SMALLEST = 5e-324
+_UNDERFLOW = 1e-300
+"""More than all masses below the least number can add up to: added to every composed δ."""
 
 
 class Composition:
@@ -53,7 +71,7 @@ class Composition:
             count * losses[-1] for (_, count), losses in zip(self._parts, self._losses, strict=True)
         )
         # Thresholds are rounded: each loss may be off by some units of the largest numbers in it.
-        self._shift = 32 * _U * sum(n * _magnitude(p) for p, n in steps)
+        self._shift = sum(n * p.rounding for p, n in steps)
 
     def _cumulants(self, tilt: float) -> Cumulants:
         """Return K, K', K'' at `tilt` for the sum of all finite losses."""
@@ -86,22 +104,6 @@ class Composition:
                 guess = (low + high) / 2 if high < math.inf else 4 * low + 10 / spread
             tilt, cumulants = guess, self._cumulants(guess)
         return tilt, cumulants
-
-    def guess_epsilon(self, delta: float) -> tuple[float, float]:
-        """Return about the ε at `delta` and the tilt there, by the saddle-point approximation.
-
-        δ ≈ exp(K − λK') / (λ(1+λ)√(2πK'') + 1) at ε = K'(λ). A start for a search, no bound.
-        """
-        low, high = -30.0, 30.0  # log of (tilt × standard deviation)
-        spread = max(math.sqrt(self._cumulants(0.0)[2]), self._h)
-        for _ in range(16):
-            middle = (low + high) / 2
-            tilt = math.exp(middle) / spread
-            k0, k1, k2 = self._cumulants(tilt)
-            root = tilt * (1 + tilt) * math.sqrt(2 * math.pi * k2)
-            small = k0 - tilt * k1 - math.log1p(root) > math.log(delta)
-            low, high = (middle, high) if small else (low, middle)
-        return max(k1, 1e-3 * spread, 1e-280), tilt
 
     def _tilt(self, epsilon: float, spare: float) -> tuple[float, float, Cumulants]:
         """Return the saddle point, and a tilt somewhat below it with its cumulants.
@@ -182,34 +184,44 @@ class Composition:
         # Back in double precision each number is off by half a unit of its own.
         return composed, norm + (eta + _U) * (_norm(composed) + norm)
 
-    def get_delta(self, epsilon: float) -> float:
-        """Return an upper bound on δ at `epsilon`: the least of at most four, each finer."""
+    def get_delta(self, epsilon: float, wide: bool) -> tuple[float, bool]:
+        """Return an upper bound on δ at `epsilon`, the least of at most three, and if it is tight.
+
+        `wide`: with more digits, which may help where that without them is not tight.
+        """
         epsilon -= self._shift
-        best, spare, log_tail, wide = 1.0, 12.0, math.log(1e-8), False
+        best, spare, log_tail = 1.0, 4.0 if wide else 12.0, math.log(1e-8)
         if epsilon >= self._largest:
-            return min(self.infinity, 1.0)
-        for _ in range(4):
+            return min(self.infinity + _UNDERFLOW, 1.0), True
+        tight = False
+        for _ in range(3):
             found, by_fft, chernoff = self._attempt(epsilon, spare, log_tail, wide)
             best = min(best, found)
             precise = by_fft <= (2e-2 if wide else 1e-3) * found
-            if precise and 3 * math.exp(log_tail) * chernoff <= 1e-4 * found:
+            tight = precise and 3 * math.exp(log_tail) * chernoff <= 1e-4 * found
+            if tight or by_fft == math.inf or not 0 < found < chernoff:
                 break
             # Under a heavy tail Chernoff's bound is far above δ: ask for a smaller remainder. If
-            # the FFT is the trouble: a tilt nearer the saddle point, then more digits.
+            # the FFT is the trouble: a tilt nearer the saddle point.
             if not precise:
-                spare, wide = 4.0, spare == 4.0
+                if spare == 4.0:
+                    break
+                spare = 4.0
             log_tail = min(math.log(found / chernoff) - 12, log_tail)
-        return min(best + self.infinity, 1.0)
+        return min(best + self.infinity + _UNDERFLOW, 1.0), tight
 
     def _attempt(
         self, epsilon: float, spare: float, log_tail: float, wide: bool
     ) -> tuple[float, float, float]:
-        """Return a bound on δ (finite losses), the FFT's error in it, and Chernoff's bound."""
+        """Return a bound on δ (finite losses), the FFT's error in it, and Chernoff's bound.
+
+        Where the window would be too long: Chernoff's bound alone, and an infinite error.
+        """
         saddle, tilt, cumulants = self._tilt(epsilon, spare)
         last, n, beyond = self._window(epsilon, saddle, tilt, cumulants, log_tail)
         chernoff = math.exp(min(cumulants[0] - tilt * epsilon, 0.0)) * (1 + 1e-6)
         if n > _MAX_WINDOW:
-            return chernoff, 0.0, chernoff
+            return chernoff, math.inf, chernoff
         composed, error = self._composed(tilt, n, wide)
         places = np.arange(max(last - n, math.floor(epsilon / self._h)) + 1, last + 1)
         losses = self._h * places
@@ -233,15 +245,58 @@ def _log(values: AnyArray) -> AnyArray:
     return np.asarray(np.log(np.maximum(values, 5e-324)) - 1e5 * (values <= 0))
 
 
-def _magnitude(profile: StepProfile) -> float:
-    """The size of the numbers that a threshold is computed from, in units of loss."""
-    top = max(profile.mus)
-    return 1 + top * (40 + top) - math.log(profile.rate)
+class Blocks:
+    """The composed losses of one direction as blocks: one law for every ε."""
+
+    def __init__(self, steps: Steps, tier: float) -> None:
+        self._law: BlockLaw = compose_blocks(steps, tier)
+        self._count = sum(count for _, count in steps)
+        self._shift = sum(n * p.rounding for p, n in steps)
+        self.infinity = self._law.infinity
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return an upper bound on δ: H of the law, at an ε below, plus all that rounding loses.
+
+        A relative error of the masses is one of H, which is linear in them and has no minus sign.
+        """
+        below = epsilon * (1 - 4 * _U) - self._shift
+        found = self._law.hockey_stick(below) * (1 + self._law.rounding(self._count) + 1e-12)
+        return min(found + self._law.underflow(self._count) + _UNDERFLOW, 1.0)
+
+    def looseness(self, epsilon: float) -> float:
+        """Return about the relative error of δ: no bound, to decide whether to try the FFT.
+
+        Interpolation over Δ adds Δ²/8·(δ''/δ) at most, with Δ about ε/384 and δ ≈ e^−(slope·ε)
+        nearby, once for each squaring or product.
+        """
+        here, there = self.get_delta(epsilon), self.get_delta(epsilon * (1 + 1 / 256))
+        slope = 256 * math.log(max(here, _SMALLEST) / max(there, _SMALLEST))
+        return 1.5 * math.log2(2 * self._count) * (slope / 384) ** 2 / 8
+
+    def guess_epsilon(self, delta: float) -> tuple[float, float]:
+        """Return about log ε at `delta` and d log δ / d log ε there: a start for a search."""
+        low, high = math.log(self._law.h) - 20, math.log(self._law.largest)
+        for _ in range(24):
+            middle = (low + high) / 2
+            small = self.get_delta(math.exp(middle)) > delta
+            low, high = (middle, high) if small else (low, middle)
+        here, there = (self.get_delta(math.exp(high + d)) for d in (0.0, 1e-3))
+        slope = 1e3 * math.log(max(there, _SMALLEST) / max(here, _SMALLEST))
+        return high, min(slope, -1e-3)
 
 
 @lru_cache(maxsize=16)
 def _composition(steps: Steps, tier: float) -> Composition:
     return Composition(steps, tier)
+
+
+_loss_shape = lru_cache(maxsize=64)(loss_shape)
+
+
+@lru_cache(maxsize=16)
+def _blocks(steps: Steps, tier: float) -> Blocks:
+    # A finer tier costs a block or two: 1e-4 of it leaves nothing to see at +∞.
+    return Blocks(steps, 1e-4 * tier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +319,9 @@ class LossCurve:
         check_epsilon(epsilon)
         if epsilon == math.inf:
             return 0.0
-        return max(_direction_delta(steps, epsilon) for steps in self.directions)
+        found = max(_direction_delta(steps, epsilon) for steps in self.directions)
+        # The loss of a sampled step has no upper end: δ > 0, also where it is below all numbers.
+        return max(found, _SMALLEST)
 
     def get_epsilon(self, delta: float) -> float:
         """Return an upper bound on ε at `delta` (to about 1e-6), by secants on log δ."""
@@ -279,15 +336,44 @@ def _direction_delta(steps: Steps, epsilon: float) -> float:
 
     Each tier gives an upper bound; a guess by the normal law says where to begin.
     """
+    if sum(count for _, count in steps) == 1:
+        return steps[0][0].get_delta(epsilon)
     delta = 1.0
-    guess = GaussianCurve(loss_scale(steps)).get_delta(epsilon)
+    scale, kurtosis = _loss_shape(steps)
+    blocks_first = sum(count for _, count in steps) <= _FEW or kurtosis > _HEAVY
+    guess = GaussianCurve(scale).get_delta(epsilon)
     likely = sum(tier > _TIER_SHARE * guess for tier in _TIERS[:3])
     for tier in _TIERS[likely:]:
-        composition = _composition(steps, tier)
-        delta = min(delta, composition.get_delta(epsilon))
-        if composition.infinity <= _TIER_SHARE * delta:
+        found, infinity = _tier_delta(steps, tier, epsilon, blocks_first)
+        delta = min(delta, found)
+        if infinity <= _TIER_SHARE * delta:
             break
     return delta
+
+
+def _tier_delta(
+    steps: Steps, tier: float, epsilon: float, blocks_first: bool
+) -> tuple[float, float]:
+    """Return an upper bound on δ, and the mass at +∞ in it.
+
+    Few steps or heavy tails: blocks, then the FFT if δ falls so fast that interpolation shows.
+    Otherwise the FFT, then blocks if it did not get through. Last the FFT with more digits, if
+    neither is near.
+    """
+    found, tight = 1.0, False
+    if not blocks_first:
+        composition = _composition(steps, tier)
+        found, tight = composition.get_delta(epsilon, wide=False)
+        if tight:
+            return found, composition.infinity
+    blocks = _blocks(steps, tier)
+    by_blocks, looseness = blocks.get_delta(epsilon), blocks.looseness(epsilon)
+    if blocks_first and looseness > 1e-3:
+        found, tight = _composition(steps, tier).get_delta(epsilon, wide=False)
+    # Where the FFT is off by far, some digits more do not help.
+    if not tight and looseness > 2e-2 and by_blocks > 1e-2 * found:
+        found = min(found, _composition(steps, tier).get_delta(epsilon, wide=True)[0])
+    return min(found, by_blocks), blocks.infinity
 
 
 def _solve_epsilon(curve: LossCurve, delta: float) -> float:
@@ -295,12 +381,8 @@ def _solve_epsilon(curve: LossCurve, delta: float) -> float:
     if curve.get_delta(0.0) <= delta:
         return 0.0
     tier = next((t for t in _TIERS if t <= _TIER_SHARE * delta), _TIERS[-1])
-    guesses = [_composition(steps, tier).guess_epsilon(delta) for steps in curve.directions]
-    start, tilt = max(guesses)
+    start, slope = max(_blocks(steps, tier).guess_epsilon(delta) for steps in curve.directions)
     found = smallest_root(
-        lambda x: math.log(max(curve.get_delta(math.exp(x)), 1e-320)) - math.log(delta),
-        math.log(start),
-        -max(tilt * start, 1e-3),
-        1e-6,
+        lambda x: math.log(curve.get_delta(math.exp(x))) - math.log(delta), start, slope, 1e-6
     )
     return math.inf if found is None else math.exp(found)

@@ -17,15 +17,17 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy.special import bdtrc, gammaln, ndtr
+from scipy.special import bdtrc, ndtr
 
 from stillspace._typing import FloatArray
 from stillspace.privacy.events import GaussianEvent, Relation
+from stillspace.privacy.gaussian import log_delta
 
 Shape: TypeAlias = Literal["amplified", "reversed", "antipodal"]
 
 _NEGLIGIBLE = 1e-300
 _LEAST = 1e-12
+_U = 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +117,69 @@ class StepProfile:
         return np.asarray(self.p_weights @ ndtr(self.thresholds(-losses)))
 
     @property
+    def rounding(self) -> float:
+        """How far a threshold may be off, in units of loss: some units of its largest terms.
+
+        All maps from a loss to a threshold stretch (|d log α'/dl| >= 1, |d log y/dl| >= 1/2), so
+        that rounding of the one is at most twice as much rounding of the other.
+        """
+        top = max(self.mus)
+        return 32 * _U * (1 + top * (40 + top) - math.log(self.rate))
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return H(e^ε) for ε >= 0, rounded up: δ of a single step, without any grid.
+
+        Differences of tails are replaced by sums of Gaussian curves δ_G(·; μ), which are rounded
+        up themselves. With α = e^ε:
+        "amplified": Σ w_k δ_G(log α'; μ_k), the definition.
+        "reversed": on {L > ε}, P − αQ = (1 − α(1−γ)) N(0) − αγ N(μ) = c (N(0) − βN(μ)) with
+        c = 1 − α(1−γ) = αγ/β, which is c·δ_G(log β; μ); zero once α >= 1/(1−γ).
+        "antipodal": at the threshold x = log(y)/μ of L > ε put A = e^(μx − μ²/2) and
+        C = e^(−μx − μ²/2). The densities there say γA + (1−γ) = α(γC + (1−γ)), hence
+        P − αQ = γ[N(μ) − A N(0)] + γα[C N(0) − N(−μ)] and both brackets, taken beyond the x where
+        their own densities are equal, are Gaussian curves: δ_G(log A; μ) and C δ_G(−log C; μ).
+
+        Directions: all these fall in ε (and in the thresholds), so a smaller ε gives an upper
+        bound. At ε − 2 roundings the thresholds that are computed belong to a loss below ε.
+        """
+        at = np.array([epsilon - 2 * self.rounding])
+        log_gamma, mu = math.log(self.rate), self.mus[0]
+        if self.shape == "amplified":
+            base = float(_base_loss(at, self.rate)[0])
+            total = sum(
+                w * math.exp(_log_gauss(base, m))
+                for w, m in zip(self.weights, self.mus, strict=True)
+            )
+        elif self.shape == "reversed":
+            log_beta = -float(_base_loss(-at, self.rate)[0])
+            if log_beta == math.inf:
+                return self.infinity
+            slack = 8 * _U * (abs(epsilon) + abs(log_beta))
+            log_c = log_gamma + epsilon - log_beta + slack
+            total = math.exp(min(log_c + _log_gauss(log_beta, mu), 0.0))
+        else:
+            log_y, half = float(_antipodal_point(at, self.rate, mu)[0]), mu * mu / 2
+            slack = 8 * _U * (abs(log_y) + half)
+            log_a, minus_log_c = log_y - half - slack, log_y + half - slack
+            total = self.rate * math.exp(_log_gauss(log_a, mu))
+            log_second = log_gamma + epsilon - minus_log_c + _log_gauss(minus_log_c, mu)
+            total += math.exp(min(log_second, 0.0))
+        # 1e-9: what is left of rounding, of logarithms above −745 and of the sum. Then underflow.
+        return min(total * (1 + 1e-9) + self.infinity + 2 * len(self.mus) * 5e-324, 1.0)
+
+    @property
     def largest_loss(self) -> float:
         """A loss beyond which no component has mass (40 standard deviations)."""
         top = max(self.mus)
         return 2 * top * (40 + 2 * top)
+
+
+def _log_gauss(epsilon: float, mu: float) -> float:
+    """log δ_G(ε; μ) for any ε, rounded up: δ_G(ε) = 1 − e^ε + e^ε δ_G(−ε) where ε < 0."""
+    if epsilon >= 0:
+        return log_delta(epsilon, mu)
+    kept = -math.expm1(epsilon) + math.exp(epsilon + log_delta(-epsilon, mu))
+    return min(math.log(kept) + 8 * _U, 0.0)
 
 
 def _base_loss(losses: FloatArray, rate: float) -> FloatArray:
@@ -192,14 +253,9 @@ def _with_replacement(draws: int, n: int, mu: float) -> StepProfile:
     while last > 1 and float(bdtrc(last // 2, draws, 1 / n)) < _NEGLIGIBLE:
         last //= 2
     k = np.arange(1, last + 1, dtype=np.float64)
-    log_w = (
-        gammaln(draws + 1)
-        - gammaln(k + 1)
-        - gammaln(draws - k + 1)
-        - k * math.log(n)
-        + (draws - k) * math.log1p(-1 / n)
-    )
-    weights = np.exp(log_w)
+    # w_k / w_(k−1) = (B−k+1) / (k(n−1)), in logarithms: precise, and nothing underflows on the way.
+    ratios = np.log((draws - k + 1) / (k * (n - 1)))
+    weights = np.exp(np.cumsum(ratios) + draws * math.log1p(-1 / n))
     # Rounded so that they sum to the rate, which every formula of the profile assumes.
     weights *= rate / weights.sum()
     rest = float(bdtrc(last, draws, 1 / n)) if last < draws else 0.0
