@@ -311,7 +311,7 @@ def _classic(facts: Facts, options: Options, query: Query, geometry: Geometry) -
 
 
 def _irls(facts: Facts, options: Options) -> Plan:
-    """IRLS-power: one gradient pass a step, monotone, the robust default (FACTS)."""
+    """IRLS-power: one gradient pass a step, monotone, the robust default."""
     query = IrlsPower(facts.D, facts.r, _positive("floor", options.get("floor", ROBUST_FLOOR)))
     return _classic(facts, options, query, Orthonormalize(facts.r))
 

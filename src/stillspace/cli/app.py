@@ -13,7 +13,7 @@ from stillspace.cli.fit import fit
 
 app = typer.Typer(
     name="stillspace",
-    help="PCA that stays right with outliers and says nothing about any single person.",
+    help="PCA that stays right with outliers and tells next to nothing about any single person.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # its tracebacks could print local variables: rows
@@ -39,4 +39,4 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """PCA that stays right with outliers and says nothing about any single person."""
+    """PCA that stays right with outliers and tells next to nothing about any single person."""
