@@ -15,13 +15,6 @@ from stillspace.privacy.events import ComposedEvent, Relation
 from stillspace.privacy.filters import Charge, Kind, Tally, Terms, charge_of, fixed_terms
 from stillspace.privacy.ledger import Entry
 
-_DEFAULTS: dict[str, Any] = {
-    "kind": "gaussian",
-    "orders": None,
-    "neighboring_relation": "replace-one",
-    "rows_per_person": 1,
-}
-
 
 class Budget:
     """A ledger in a file: all fits that are charged to it are (ε, δ)-private *together*.
@@ -99,15 +92,7 @@ class Budget:
         if not os.path.isdir(os.path.dirname(self._path)):
             msg = f"The folder of {self._path} is not there; make it first."
             raise BudgetError(msg)
-        chosen = {k: _DEFAULTS.get(k) if v is None else v for k, v in given.items()}
-        terms = fixed_terms(
-            chosen["epsilon"],
-            chosen["delta"],
-            chosen["kind"],
-            chosen["orders"],
-            chosen["neighboring_relation"],
-            chosen["rows_per_person"],
-        )
+        terms = fixed_terms(**{k: v for k, v in given.items() if v is not None})
         ledger.create(self._path, terms)  # False: another process was first, and is compared with
 
     def _check_same(self, given: dict[str, Any]) -> None:
@@ -188,6 +173,13 @@ class Budget:
     def entries(self) -> tuple[Entry, ...]:
         """Return all charges, oldest first: public facts only."""
         return tuple(self._read()[1])
+
+    def shares(self) -> tuple[float, ...]:
+        """Return each entry's part of the budget, at the order that has the most left."""
+        terms, entries = self._read()
+        tally = Tally.of(terms, [entry.charge for entry in entries])
+        j, limit = tally.best
+        return tuple(float(Fraction(entry.charge.amounts[j], limit)) for entry in entries)
 
     def spent(self) -> float:
         """Return the part of the budget that is spent, 0 to 1, rounded up.
@@ -302,8 +294,8 @@ def _percent(share: Fraction, *, down: bool = False) -> str:
 
 
 def _down(value: float) -> str:
-    """Print to three digits, rounded down."""
+    """Print to three digits, rounded down (but for the hair that `largest_epsilon` stays below)."""
     if value <= 0:
         return "0"
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.floor(value / unit * (1 + 1e-12)) * unit:.3g}"
+    return f"{math.floor(value / unit * (1 + 1e-11)) * unit:.3g}"

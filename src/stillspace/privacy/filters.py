@@ -79,7 +79,11 @@ class Terms:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; limits as text, since JSON readers lose long integers."""
         stored = asdict(self)
-        return {**stored, "limits": list(map(str, self.limits)), "sampler_limit": str(self.sampler_limit)}
+        return {
+            **stored,
+            "limits": list(map(str, self.limits)),
+            "sampler_limit": str(self.sampler_limit),
+        }
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Terms:
@@ -101,32 +105,35 @@ class Terms:
 def fixed_terms(
     epsilon: Any,
     delta: Any,
-    kind: Kind,
-    orders: tuple[float, ...] | None,
-    relation: Relation,
-    rows_per_person: Any,
+    *,
+    kind: Kind = "gaussian",
+    orders: tuple[float, ...] | None = None,
+    neighboring_relation: Relation = "replace-one",
+    rows_per_person: Any = 1,
 ) -> Terms:
     """Return the terms of a new ledger, its limits computed and rounded down."""
     epsilon, delta = _checked_budget(epsilon, delta)
-    check_relation(relation)
+    check_relation(neighboring_relation)
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; a ledger's kind is one of {', '.join(KINDS)}.")
     if isinstance(rows_per_person, bool) or not isinstance(rows_per_person, int):
         raise TypeError(f"rows_per_person is {rows_per_person!r}; it must be a whole number.")
     if rows_per_person < 1:
         raise ValueError(f"rows_per_person is {rows_per_person!r}; it must be at least 1.")
-    share = min(max(_SMALLEST_SHARE, (1 + math.exp(epsilon)) * _SAMPLER_ERROR / delta), SAMPLER_SHARE)
+    share = min(
+        max(_SMALLEST_SHARE, (1 + math.exp(epsilon)) * _SAMPLER_ERROR / delta), SAMPLER_SHARE
+    )
     sampler = share * delta / (1 + math.exp(epsilon)) * (1 - 1e-15)
     if kind == "gaussian":
         if orders is not None:
             raise ValueError("orders are for kind='renyi'; a gaussian ledger has none.")
-        limits, orders = (Fraction(_mu_limit(epsilon, delta, share * delta)) ** 2,), ()
+        orders = ()
+        limits = [Fraction(_mu_limit(epsilon, delta, share * delta)) ** 2]
     else:
         ideal = delta * (1 - share) * (1 - 1e-15)
         orders = _checked_orders(orders, epsilon, ideal)
-        limits = tuple(
-            Fraction(divergence_limit(epsilon, ideal / len(orders) * (1 - 1e-15), a)) for a in orders
-        )
+        each = ideal / len(orders) * (1 - 1e-15)
+        limits = [Fraction(divergence_limit(epsilon, each, a)) for a in orders]
         _check_limits(orders, limits, epsilon, delta)
     return Terms(
         ledger=secrets.token_hex(8),
@@ -134,7 +141,7 @@ def fixed_terms(
         delta=delta,
         kind=kind,
         orders=orders,
-        neighboring_relation=relation,
+        neighboring_relation=neighboring_relation,
         rows_per_person=rows_per_person,
         limits=tuple(math.floor(limit / UNIT) for limit in limits),
         sampler_limit=math.floor(Fraction(sampler) / SAMPLER_UNIT),
@@ -184,7 +191,7 @@ def _checked_orders(
 
 
 def _check_limits(
-    orders: tuple[float, ...], limits: tuple[Fraction, ...], epsilon: float, delta: float
+    orders: tuple[float, ...], limits: list[Fraction], epsilon: float, delta: float
 ) -> None:
     """Refuse an order that could never admit a fit, yet would cost the others a part of δ."""
     for order, limit in zip(orders, limits, strict=True):
@@ -289,10 +296,17 @@ class Tally:
         return self.share <= 1 and self.sampler <= self.terms.sampler_limit
 
     @property
+    def best(self) -> tuple[int, int]:
+        """The order (its place) that has the most left, and its limit."""
+        limits = [max(limit, 1) for limit in self.terms.limits]
+        j = min(range(len(limits)), key=lambda i: Fraction(self.amounts[i], limits[i]))
+        return j, limits[j]
+
+    @property
     def share(self) -> Fraction:
         """The part of the budget that is spent, at the order that has the most left."""
-        pairs = zip(self.amounts, self.terms.limits, strict=True)
-        return min(Fraction(amount, max(limit, 1)) for amount, limit in pairs)
+        j, limit = self.best
+        return Fraction(self.amounts[j], limit)
 
     @property
     def squared_mu_left(self) -> Fraction:

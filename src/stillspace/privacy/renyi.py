@@ -101,7 +101,7 @@ def _divergence(shape: str, rate: float, mu: float, order: float) -> float:
 def _whole_order(rate: float, mu: float, order: int) -> float:
     """log(E[r^a] − 1) by the binomial sum of Mironov, Talwar and Zhang."""
     if rate == 1.0:
-        return _log_expm1(np.array([order * (order - 1) * mu * mu / 2]))[0] + 1e-12
+        return float(_log_expm1(np.array([order * (order - 1) * mu * mu / 2]))[0]) + 1e-12
     k = np.arange(2, order + 1, dtype=np.float64)
     log_choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
     log_terms = log_choose + k * math.log(rate) + (order - k) * math.log1p(-rate)
