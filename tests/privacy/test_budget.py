@@ -360,10 +360,7 @@ def test_foreign_files_are_left_alone(path, content):
 
 
 def test_foreign_databases_and_folders_are_left_alone(path, tmp_path):
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE entries (number)")
-    connection.commit()
-    connection.close()
+    _change(path, "PRAGMA journal_mode=WAL", "CREATE TABLE entries (number)")
     content = path.read_bytes()
     with pytest.raises(BudgetError, match="is not a stillspace ledger"):
         Budget(path, 3, 1e-5)
@@ -383,6 +380,12 @@ def _change(path, *statements):
     for statement in statements:
         connection.execute(statement)
     connection.close()
+
+
+def test_a_damaged_header_is_no_ledger(path, budget):
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(BudgetError, match="is not a stillspace ledger"):
+        budget.charge(gaussian(0.2), "replace-one")
 
 
 def test_damage_is_seen(path, budget):

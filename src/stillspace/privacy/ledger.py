@@ -194,12 +194,13 @@ def _transact(
     deadline = time.monotonic() + timeout
     while True:
         try:
-            with _at_a_time, closing(_connect(path, "rw")) as connection:
-                _check_kind(connection, path)
-                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                result = work(connection)  # what it raises rolls back: the connection is closed
-                connection.execute("COMMIT")
-                return result
+            with _at_a_time:
+                _check_kind(path)
+                with closing(_connect(path, "rw")) as connection:
+                    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                    result = work(connection)  # what it raises rolls back, by closing
+                    connection.execute("COMMIT")
+                    return result
         except _Damaged as error:
             msg = f"The ledger {path} is damaged ({error}); restore it and count later fits again."
             raise BudgetError(msg) from error
@@ -216,12 +217,23 @@ class _Damaged(Exception):
     """What the file holds is not what stillspace wrote."""
 
 
-def _check_kind(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse other programs' files and files of a later version."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    if application != _APPLICATION:
+def _check_kind(path: str) -> None:
+    """Refuse other programs' files and files of a later version, by the first bytes alone.
+
+    SQLite itself may change a file that it opens. (Closing a second descriptor drops the locks of
+    this process; no connection of ours is open here.)
+    """
+    try:
+        with open(path, "rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        msg = f"There is no ledger at {path}; give epsilon and delta to create one."
+        raise BudgetError(msg) from None
+    except OSError as error:
+        raise BudgetError(f"The ledger {path} cannot be opened: {error.strerror}.") from error
+    application, schema = (int.from_bytes(header[i : i + 4], "big") for i in (68, 60))
+    if header[:16] != b"SQLite format 3\0" or application != _APPLICATION:
         raise BudgetError(f"{path} is not a stillspace ledger; it was left as it is.")
-    schema = connection.execute("PRAGMA user_version").fetchone()[0]
     if schema != SCHEMA:
         msg = f"The ledger {path} has format {schema}; this version of stillspace reads {SCHEMA}."
         raise BudgetError(msg)
@@ -262,11 +274,7 @@ def _busy(error: sqlite3.Error) -> bool:
 def _refuse(path: str, error: sqlite3.Error, write: bool) -> NoReturn:
     """Raise one sentence for what SQLite said."""
     code = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
-    if not os.path.exists(path):
-        reason = f"There is no ledger at {path}; give epsilon and delta to create one."
-    elif code == sqlite3.SQLITE_NOTADB:
-        reason = f"{path} is not a stillspace ledger; it was left as it is."
-    elif code == sqlite3.SQLITE_CORRUPT or not code:
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, 0):
         reason = f"The ledger {path} is damaged ({error}); restore it and count later fits again."
     elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         verb = "written" if write else "opened"
