@@ -27,6 +27,8 @@ class Mutant:
     )
 
 
+LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
+
 UNCHANGED = Mutant("nothing (must stay green)", "release.py", "class Release:", "class Release:")
 
 MUTANTS = [
@@ -130,6 +132,69 @@ MUTANTS = [
         "seeded = ()",
         tests=("tests/estimators/test_sklearn.py",),
     ),
+    Mutant(
+        "a cell is read before the charge",
+        "estimators/private.py",
+        "        if self.budget is not None:\n            # The event",
+        "        np.asarray(X).sum()\n        if self.budget is not None:\n            # The event",
+        tests=LEDGER,
+    ),
+    Mutant(
+        "a copied budget has a tally of its own",
+        "privacy/budget.py",
+        "    def __deepcopy__(self, memo: dict[int, Any]) -> Self:\n        return self",
+        "    def __deepcopy__(self, memo: dict[int, Any]) -> Self:\n"
+        "        import shutil, tempfile\n"
+        "        copied = object.__new__(type(self))\n"
+        '        path = shutil.copy(self._path, tempfile.mkdtemp() + "/l")\n'
+        "        copied.__setstate__((path, self._terms, self._timeout))\n"
+        "        return copied",
+        tests=LEDGER,
+    ),
+    Mutant(
+        "two processes may decide on the same tally",
+        "privacy/ledger.py",
+        "        terms, entries = _read(connection)\n        name",
+        "        terms, entries = _read(connection)\n"
+        '        connection.execute("COMMIT")\n'
+        '        connection.execute("BEGIN IMMEDIATE")\n        name',
+        tests=LEDGER,
+    ),
+    Mutant(
+        "a charge that need not survive a power cut",
+        "privacy/ledger.py",
+        'connection.execute("PRAGMA synchronous=EXTRA")',
+        'connection.execute("PRAGMA synchronous=OFF")',
+        tests=LEDGER,
+    ),
+    Mutant(
+        "add/remove fits enter a replace-one ledger at their own charge",
+        "privacy/filters.py",
+        "    relation = terms.neighboring_relation\n    if event.sampling",
+        '    relation: Relation = "add-or-remove-one"\n    if event.sampling',
+        tests=LEDGER,
+    ),
+    Mutant(
+        "every Rényi order gets the whole of δ",
+        "privacy/filters.py",
+        "each = ideal / len(orders) * (1 - 1e-15)",
+        "each = ideal",
+        tests=LEDGER,
+    ),
+    Mutant(
+        "charges rounded down",
+        "privacy/filters.py",
+        "math.ceil(total / UNIT)",
+        "math.floor(total / UNIT)",
+        tests=LEDGER,
+    ),
+    Mutant(
+        "fixed-size batches bounded in one direction only",
+        "privacy/renyi.py",
+        "log_G = np.logaddexp(log_G, _log_g(t, 1 - order))",
+        "log_G = log_G + 0.0",
+        tests=("tests/privacy/test_renyi.py",),
+    ),
 ]
 
 
@@ -168,5 +233,5 @@ def catch(mutant: Mutant) -> str | None:
             text=True,
             check=False,
         )
-    failed = [line for line in result.stdout.splitlines() if line.startswith("FAILED")]
+    failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return f"`{failed[0].split()[1]}`" if failed else None

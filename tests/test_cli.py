@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import stillspace
-from stillspace import PrivateRobustPCA, RobustPCA
+from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace.cli import fit as fit_module
 from stillspace.cli.app import app
 from stillspace.cli.table import read_table
@@ -396,3 +396,57 @@ def test_help_is_quick_and_the_package_needs_no_extra() -> None:
     assert python("-c", code).returncode == 0
     code = "import sys, stillspace.cli.app; assert 'numpy' not in sys.modules"
     assert python("-c", code).returncode == 0
+
+
+# --- budget --------------------------------------------------------------------------------
+
+
+def test_budget_create_fit_show(table: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    made = run("budget", "create", ledger, "--epsilon", 2, "--delta", 1e-5)
+    assert made.exit_code == 0
+    assert "(2, 1e-05)-differential privacy under replace-one" in made.stdout
+    assert "epsilon up to 2 at delta=1e-05" in made.stdout
+    fitted = fit(table, "--budget", ledger)
+    assert fitted.exit_code == 0
+    assert "all fits charged to its ledger" in fitted.stdout
+    shown = run("budget", "show", ledger)
+    assert shown.exit_code == 0
+    assert "spent by 1 fit" in shown.stdout
+    assert "[#####" in shown.stdout
+    assert "auto" in shown.stdout
+    head = Budget(ledger).head()
+    assert head in shown.stdout
+    assert run("budget", "show", ledger, "--head", head).exit_code == 0
+    assert_refused(run("budget", "show", ledger, "--head", "0" * 64), "lost entries", 1)
+    (table.parent / "m.npz").unlink()
+    refused = fit(table, "--budget", ledger, epsilon=2.5)
+    assert_refused(refused, "of its budget left", 1)
+    assert not (table.parent / "m.npz").exists()
+    assert len(Budget(ledger).entries()) == 1
+
+
+def test_budget_of_kind_renyi(table: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    options = ("--kind", "renyi", "--order", 8, "--order", 12)
+    assert run("budget", "create", ledger, "--epsilon", 3, "--delta", 1e-5, *options).exit_code == 0
+    assert Budget(ledger).orders == (8.0, 12.0)
+    stochastic = ("--algorithm", "dp-sggd", "--n-iter", 10)
+    assert fit(table, "--budget", ledger, *stochastic).exit_code == 0
+    assert len(Budget(ledger).entries()) == 1
+
+
+def test_budget_refusals(table: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.db"
+    terms = ("--epsilon", 3, "--delta", 1e-5)
+    assert_refused(run("budget", "show", ledger), "There is no ledger", 1)
+    assert_refused(fit(table, "--budget", ledger), "There is no ledger", 1)
+    assert_refused(run("budget", "show", table), "is not a stillspace ledger", 1)
+    assert_refused(run("budget", "create", ledger, *terms, "--kind", "pld"), "gaussian, renyi")
+    assert_refused(run("budget", "create", ledger, "--epsilon", -1, "--delta", 1e-5), "epsilon is")
+    assert not ledger.exists()
+    assert run("budget", "create", ledger, *terms).exit_code == 0
+    assert_refused(run("budget", "create", ledger, *terms), "terms never change")
+    public = ("--without-privacy", "--budget", ledger)
+    assert_refused(fit(table, *public, epsilon=None), "promises nothing")
+    assert_refused(fit(table, "--budget", ledger, "--algorithm", "dp-sggd"), "kind renyi")

@@ -13,7 +13,14 @@ import stillspace
 
 ROOT = Path(__file__).parent.parent
 FACES = {
-    "stillspace": ["Guarantee", "PrivatePCA", "PrivateRobustPCA", "RobustPCA", "__version__"],
+    "stillspace": [
+        "Budget",
+        "Guarantee",
+        "PrivatePCA",
+        "PrivateRobustPCA",
+        "RobustPCA",
+        "__version__",
+    ],
     "stillspace.datasets": ["Haystack", "make_haystack"],
     "stillspace.estimators": ["PrivatePCA", "PrivateRobustPCA", "RobustPCA"],
     "stillspace.metrics": ["chordal_gap", "principal_angles", "subspace_error"],
@@ -47,7 +54,14 @@ def test_importing_the_package_imports_no_third_party_module():
     assert not found & {"numpy", "scipy", "sklearn", "numba", "randomgen", "matplotlib", "typer"}
 
 
-@pytest.mark.parametrize("name", ["stillspace.estimators.robust", "stillspace.estimators.private"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stillspace.estimators.robust",
+        "stillspace.estimators.private",
+        "stillspace.privacy.budget",
+    ],
+)
 def test_docstring_examples(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0

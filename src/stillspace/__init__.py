@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
-    from stillspace.privacy import Guarantee
+    from stillspace.privacy import Budget, Guarantee
 
 __version__ = "0.1.0"
 
-__all__ = ["Guarantee", "PrivatePCA", "PrivateRobustPCA", "RobustPCA", "__version__"]
+__all__ = ["Budget", "Guarantee", "PrivatePCA", "PrivateRobustPCA", "RobustPCA", "__version__"]
 
 _HOMES = {
+    "Budget": "stillspace.privacy",
     "Guarantee": "stillspace.privacy",
     "PrivatePCA": "stillspace.estimators",
     "PrivateRobustPCA": "stillspace.estimators",

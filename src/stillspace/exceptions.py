@@ -9,6 +9,14 @@ class LedgerError(RuntimeError):
     """What ran is not what was planned: the result is withheld."""
 
 
+class BudgetError(RuntimeError):
+    """A ledger cannot be opened, read or written; no row was read."""
+
+
+class BudgetExceededError(BudgetError):
+    """The ledger has too little left for this fit; nothing was charged and no row was read."""
+
+
 class PrivacyWarning(UserWarning):
     """The guarantee is weaker than a person may expect (large epsilon, delta >= 1/n)."""
 

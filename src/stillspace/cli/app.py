@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from stillspace import __version__
+from stillspace.cli.budget import budget
 from stillspace.cli.console import out
 from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(fit)
+app.add_typer(budget, name="budget")
 
 
 def _show_version(wanted: bool) -> None:

@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from stillspace.exceptions import BudgetError
+
 if TYPE_CHECKING:
     from stillspace.privacy import Guarantee
 
@@ -65,7 +67,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
                 function(*args, **kwargs)
             except BrokenPipeError:  # the reader of our output went away: typer ends quietly
                 raise
-            except DataError as error:
+            except (DataError, BudgetError) as error:
                 _fail(str(error), FAILURE)
             except (ValueError, TypeError) as error:  # NotAccountedError is a ValueError
                 _fail(str(error), USAGE)

@@ -41,6 +41,10 @@ def fit(
     rows_per_person: Annotated[
         int, typer.Option(help="Protect people who own up to this many rows.")
     ] = 1,
+    budget: Annotated[
+        Path | None,
+        typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
+    ] = None,
     without_privacy: Annotated[
         bool,
         typer.Option(
@@ -75,15 +79,20 @@ def fit(
 
     Rows are scaled to length 1 about the centre. A row with a missing cell counts as a zero row.
     """
-    private = {
+    private: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "neighboring_relation": relation,
         "public_size": public_size,
         "rows_per_person": rows_per_person,
+        "budget": budget,
     }
     _check_promise(private, without_privacy)
     _check_files(file, model, force)
+    if budget is not None:
+        from stillspace.privacy import Budget  # noqa: PLC0415
+
+        private["budget"] = Budget(budget)
     from stillspace.cli.table import read_table  # noqa: PLC0415  (NumPy; --help need not wait)
 
     table = read_table(file, header=header, delimiter=_delimiter(delimiter))
@@ -110,7 +119,7 @@ def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
     if any(value != usual.get(name) for name, value in private.items()):
         msg = (
             "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size and --rows-per-person."
+            "--public-size, --rows-per-person and --budget."
         )
         raise UsageError(msg)
 

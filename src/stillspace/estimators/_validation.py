@@ -32,11 +32,7 @@ def checked_array(
         raise TypeError(msg)
     array = np.asarray(X)
     if array.ndim != 2:
-        msg = (
-            f"X must be a 2-d array of shape (n_samples, n_features), got shape {array.shape}. "
-            "Reshape your data with X.reshape(-1, 1) or X.reshape(1, -1)."
-        )
-        raise ValueError(msg)
+        raise ValueError(_not_a_table(array.shape))
     with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
         checked: AnyArray = validate_data(
             estimator,
@@ -50,6 +46,57 @@ def checked_array(
     if finite:
         check_finite(checked)
     return checked
+
+
+def told_shape(X: Any) -> tuple[int, ...] | None:
+    """Return X's shape without reading a cell, or None where only a conversion would tell it."""
+    if isinstance(X, list | tuple):
+        if len(X) == 0:
+            return (0,)
+        first = X[0]
+        inner = getattr(first, "shape", None)
+        if inner is None:
+            inner = (len(first),) if isinstance(first, list | tuple) else ()
+        return (len(X), *inner)
+    shape = getattr(X, "shape", None)
+    return tuple(int(length) for length in shape) if isinstance(shape, tuple) else None
+
+
+def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
+    """Return (n, D) of something with a shape, by its shape, dtype and column names alone.
+
+    What is refused here is refused before a budget is charged; `checked_array` then reads.
+    `hidden`: n is secret.
+    """
+    if sparse.issparse(X):
+        msg = "X is sparse, which is not supported: pass a dense array, for example X.toarray()."
+        raise TypeError(msg)
+    dtype = getattr(X, "dtype", None)
+    if getattr(dtype, "kind", "") == "c":
+        msg = f"Complex data not supported: X has dtype {dtype}; pass real numbers."
+        raise ValueError(msg)
+    shape = told_shape(X) or ()
+    spoken = ("n", *shape[1:]) if hidden and shape else shape
+    if len(shape) != 2:
+        raise ValueError(_not_a_table(spoken))
+    least = (0 if hidden else 2, 2)
+    for length, fewest, unit in zip(shape, least, ("sample", "feature"), strict=True):
+        if length < fewest:
+            msg = (
+                f"Found array with {length} {unit}(s) (shape={spoken}) while a minimum of "
+                f"{fewest} is required."
+            )
+            raise ValueError(msg)
+    # Column names, on an estimator of no use: a fit that is refused leaves this one as it was.
+    validate_data(BaseEstimator(), X, reset=True, skip_check_array=True)
+    return shape[0], shape[1]
+
+
+def _not_a_table(shape: tuple[Any, ...]) -> str:
+    return (
+        f"X must be a 2-d array of shape (n_samples, n_features), got shape {shape}. "
+        "Reshape your data with X.reshape(-1, 1) or X.reshape(1, -1)."
+    )
 
 
 def check_finite(X: AnyArray) -> None:
@@ -148,6 +195,13 @@ def checked_count(name: str, value: Any) -> int:
         msg = f"{name} must be a whole number of at least 1, got {value!r}."
         raise ValueError(msg)
     return int(value)
+
+
+def checked_type(name: str, value: Any, kind: type) -> None:
+    """Refuse what is neither None nor of the type."""
+    if value is not None and not isinstance(value, kind):
+        msg = f"{name} must be a stillspace.{kind.__name__} or None, got {type(value).__name__}."
+        raise TypeError(msg)
 
 
 def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Self
 from warnings import warn
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._validation import (
-    check_finite,
     checked_array,
     checked_budget,
     checked_choice,
@@ -19,11 +19,14 @@ from stillspace.estimators._validation import (
     checked_count,
     checked_positive,
     checked_public_size,
+    checked_shape,
+    checked_type,
     checked_vector,
+    told_shape,
 )
 from stillspace.exceptions import SeededNoiseWarning
 from stillspace.plan import GivenStart, Plan
-from stillspace.privacy import Guarantee
+from stillspace.privacy import Budget, Guarantee
 from stillspace.recipes import Facts, make_plan
 from stillspace.release import ROW_MARGIN
 from stillspace.rows import MemoryRows
@@ -34,7 +37,7 @@ _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for 
 
 
 class _PrivateEstimator(SubspaceEstimator):
-    """The way of the data: public facts → plan → calibrated → rows read → run → guarantee."""
+    """The way of the data: public facts → plan → calibrated → charged → rows read → guarantee."""
 
     n_components: int | None
     epsilon: float
@@ -45,6 +48,7 @@ class _PrivateEstimator(SubspaceEstimator):
     public_size: int | None
     rows_per_person: int
     nonfinite: str
+    budget: Budget | None
     random_state: Any
 
     def _fit(
@@ -59,9 +63,9 @@ class _PrivateEstimator(SubspaceEstimator):
         hidden = self.neighboring_relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, ("zero", "raise")) == "raise"
         checked_choice("calibration", calibration, ("honest", "as-printed"))
-        X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=False)
-        D = X.shape[1]
-        n = checked_public_size(self.neighboring_relation, self.public_size, len(X))
+        X = self._with_shape(X)
+        told, D = checked_shape(X, hidden=hidden)
+        n = checked_public_size(self.neighboring_relation, self.public_size, told)
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         center = checked_vector("center", self.center, D)
         scale = checked_vector("scale", self.scale, D, positive=True)
@@ -77,8 +81,17 @@ class _PrivateEstimator(SubspaceEstimator):
         )
         plan = make_plan(algorithm, facts, **options)
         rng = generator(self.random_state)
-        if raising:
-            check_finite(X)
+        reasons = self._not_private_because(calibration)
+        if self.budget is not None:
+            # The event is also a ceiling of what runs. (Shares that depend on releases would be
+            # charged their ceiling here.) No cell was read so far; a charge stays, come what may.
+            self.budget.charge(
+                plan.event(), facts.relation, name=plan.name, not_private_because=reasons
+            )
+        X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=raising)
+        if X.shape != (told, D):
+            msg = "X did not have the shape that it told; pass a plain array."
+            raise ValueError(msg)
         # From here on a row is read only through a Release.
         rows = MemoryRows.prepare(X, center=center, scale=scale, norm_bound=norm_bound)
         result = run(plan, rows, rng)
@@ -88,13 +101,26 @@ class _PrivateEstimator(SubspaceEstimator):
             result.event,
             facts.relation,
             delta,
-            not_private_because=self._not_private_because(calibration),
+            not_private_because=reasons,
             assumptions=self._assumptions(plan, n),
         )
         if self.random_state is not None:
             msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
             warn(msg, SeededNoiseWarning, stacklevel=3)
         return self
+
+    def _with_shape(self, X: Any) -> Any:
+        """Return X, converted if its shape cannot be told otherwise and no budget forbids it."""
+        checked_type("budget", self.budget, Budget)
+        if told_shape(X) is not None:
+            return X
+        if self.budget is not None:
+            msg = (
+                f"the shape of a {type(X).__name__} cannot be told without reading it, and with a "
+                "budget nothing is read before it is charged; pass an array or a data frame."
+            )
+            raise TypeError(msg)
+        return np.asarray(X)
 
     def _not_private_because(self, calibration: str) -> tuple[str, ...]:
         seeded = (_SEEDED,) if self.random_state is not None else ()
@@ -124,10 +150,23 @@ class _PrivateEstimator(SubspaceEstimator):
             "the words of the ChaCha20 generator, keyed by the system, are as good as random",
             "not covered: what was done to X before fit, such as a scaler fitted on the rows",
             "not covered: the scores of private rows (transform shows the rows it is given)",
-            "not covered: other fits on the same rows (their losses add up), choosing among them",
+            *self._other_fits(),
             "not covered: the time that the fit took",
         ]
         return tuple(stated)
+
+    def _other_fits(self) -> tuple[str, ...]:
+        budget = self.budget
+        if budget is None:
+            return (
+                "not covered: other fits on the same rows (their losses add up), choosing among "
+                "them",
+            )
+        return (
+            f"all fits charged to its ledger, and the choice among them, are covered together: "
+            f"({budget.epsilon:g}, {budget.delta:g}) under {budget.neighboring_relation}",
+            "not covered: fits on the same rows that were not charged to that ledger",
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -174,6 +213,9 @@ class PrivateRobustPCA(_PrivateEstimator):
         "as-printed" reproduces the paper's noise; it promises nothing and says what it would
         really give.
     nonfinite : {"zero", "raise"}, default="zero"
+    budget : Budget, default=None
+        A ledger that all fits on these rows share. The fit is charged to it before a cell is
+        read, and stays charged; if too little is left, it is refused and nothing is read.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from a cryptographic generator seeded by the system. Anything else
         is for experiments: the fit then says that it is not private.
@@ -219,6 +261,7 @@ class PrivateRobustPCA(_PrivateEstimator):
         rows_per_person: int = 1,
         calibration: str = "honest",
         nonfinite: str = "zero",
+        budget: Budget | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -235,6 +278,7 @@ class PrivateRobustPCA(_PrivateEstimator):
         self.rows_per_person = rows_per_person
         self.calibration = calibration
         self.nonfinite = nonfinite
+        self.budget = budget
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -261,7 +305,8 @@ class PrivatePCA(_PrivateEstimator):
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, scale, neighboring_relation, public_size, rows_per_person, nonfinite, random_state
+    center, scale, neighboring_relation, public_size, rows_per_person : as there
+    nonfinite, budget, random_state
         As for `PrivateRobustPCA`.
 
     Attributes
@@ -291,6 +336,7 @@ class PrivatePCA(_PrivateEstimator):
         public_size: int | None = None,
         rows_per_person: int = 1,
         nonfinite: str = "zero",
+        budget: Budget | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -303,6 +349,7 @@ class PrivatePCA(_PrivateEstimator):
         self.public_size = public_size
         self.rows_per_person = rows_per_person
         self.nonfinite = nonfinite
+        self.budget = budget
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002

@@ -1,6 +1,7 @@
 """Accountants, calibration and guarantees (SPEC 4). Nothing here ever sees a row."""
 
 from stillspace.privacy.accounting import PrivacyCurve, calibrate, check_sampler, privacy_curve
+from stillspace.privacy.budget import Budget
 from stillspace.privacy.events import (
     RELATIONS,
     ComposedEvent,
@@ -16,6 +17,7 @@ from stillspace.privacy.guarantee import Guarantee
 
 __all__ = [
     "RELATIONS",
+    "Budget",
     "ComposedEvent",
     "GaussianCurve",
     "GaussianEvent",

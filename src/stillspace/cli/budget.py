@@ -1,0 +1,92 @@
+"""`stillspace budget`: make a ledger, and look at one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from stillspace.cli.console import UsageError, command, out, say
+
+if TYPE_CHECKING:
+    from stillspace.privacy import Budget
+
+budget = typer.Typer(
+    help="A ledger: what all fits on one data set may give away together.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_BAR = 40
+
+
+@budget.command()
+@command
+def create(
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to make.")],
+    *,
+    epsilon: Annotated[float, typer.Option(help="Of all fits together.")],
+    delta: Annotated[float, typer.Option(help="Of all fits together; far below 1/n.")],
+    kind: Annotated[
+        str, typer.Option(help="gaussian: fits that read all rows; renyi: stochastic ones too.")
+    ] = "gaussian",
+    order: Annotated[
+        list[float] | None, typer.Option(help="A Rényi order, for --kind renyi; may be repeated.")
+    ] = None,
+    relation: Annotated[
+        str, typer.Option(help="replace-one or add-or-remove-one.")
+    ] = "replace-one",
+    rows_per_person: Annotated[
+        int, typer.Option(help="Protect people who own up to this many rows.")
+    ] = 1,
+) -> None:
+    """Make a new ledger. Its terms never change."""
+    from stillspace.privacy import Budget  # noqa: PLC0415  (SciPy; --help need not wait)
+
+    if ledger.exists():
+        msg = f"{ledger} exists; a ledger's terms never change: use another file."
+        raise UsageError(msg)
+    options: dict[str, Any] = {"kind": kind, "neighboring_relation": relation}
+    made = Budget(
+        ledger, epsilon, delta, orders=order or None, rows_per_person=rows_per_person, **options
+    )
+    say("Made:", str(made))
+
+
+@budget.command()
+@command
+def show(
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
+    head: Annotated[
+        str, typer.Option(help="A head noted earlier: check that nothing up to it is gone.")
+    ] = "",
+) -> None:
+    """Show what was charged and what is left; every look checks the chain of entries."""
+    from stillspace.privacy import Budget  # noqa: PLC0415
+
+    found = Budget(ledger)
+    found.verify(head)
+    say("Ledger:", str(found))
+    out(_bar(found.spent()))
+    entries = found.entries()
+    if entries:
+        out(_table(found))
+    say("Head:", f"{found.head() or 'none yet'} (note it elsewhere; --head checks it)")
+
+
+def _bar(spent: float) -> str:
+    # A started cell counts: a budget that is nearly gone never looks whole.
+    full = min(_BAR, int(-(-spent * _BAR // 1)))
+    return f"[{'#' * full}{'.' * (_BAR - full)}] {100 * spent:.4g} % spent"
+
+
+def _table(found: Budget) -> Table:
+    table = Table("fit", "time (UTC)", "algorithm", "relation")
+    table.add_column("part of the budget", justify="right")
+    for entry, share in zip(found.entries(), found.shares(), strict=False):
+        when = entry.time.removesuffix("+00:00").replace("T", " ")
+        cells = (str(entry.number), when, entry.name, entry.neighboring_relation)
+        table.add_row(*cells, f"{100 * share:.3g} %")
+    return table

@@ -1,0 +1,301 @@
+"""`Budget`: what one data set may still give away, kept in a file that all fits share."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, Self
+
+from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
+from stillspace.privacy import ledger
+from stillspace.privacy.events import ComposedEvent, Relation
+from stillspace.privacy.filters import Charge, Kind, Tally, Terms, charge_of, fixed_terms
+from stillspace.privacy.ledger import Entry
+
+
+class Budget:
+    """A ledger in a file: all fits that are charged to it are (ε, δ)-private *together*.
+
+    It is a privacy filter: the next fit may be chosen after seeing the last one. A fit is charged
+    before it reads a cell, and stays charged whatever becomes of it. What does not fit in is
+    refused with `BudgetExceededError`, and changes nothing.
+
+    A `Budget` is a handle: copies, clones, pickles and forks of it charge the same file.
+
+    Parameters
+    ----------
+    path : path
+        The file. With `epsilon` and `delta` it is made if it is not there; otherwise it is opened,
+        and whatever else is given must be what it was made with.
+    epsilon, delta : float
+    kind : {"gaussian", "renyi"}, default="gaussian"
+        "gaussian" takes fits that read all rows in every step, and adds up μ² (exact). "renyi"
+        takes the stochastic ones too, and adds up Rényi divergences.
+    orders : sequence of float, default=None
+        Of a renyi ledger; each gets δ/(their number). None means one order, the best one for
+        full-batch fits.
+    neighboring_relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
+        A replace-one ledger also takes add-or-remove-one fits, charged under replace-one.
+    rows_per_person : int, default=1
+        Whom the ledger protects: fits must be made for at least as many.
+    timeout : float, default=60
+        Seconds to wait for other processes.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from stillspace import Budget, PrivatePCA
+    >>> from stillspace.datasets import make_haystack
+    >>> X = make_haystack(1000, 5, 2, random_state=0).X
+    >>> budget = Budget(os.path.join(tempfile.mkdtemp(), "ledger.db"), epsilon=3, delta=1e-5)
+    >>> fit = PrivatePCA(2, epsilon=1.0, delta=1e-6, budget=budget).fit(X)
+    >>> 0 < budget.spent() < 0.2, len(budget.entries())
+    (True, 1)
+    """
+
+    __slots__ = ("_path", "_terms", "_timeout")
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        kind: Kind | None = None,
+        orders: Iterable[float] | None = None,
+        neighboring_relation: Relation | None = None,
+        rows_per_person: int | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self._path = os.path.abspath(os.fspath(path))
+        self._timeout = float(timeout)
+        given = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "kind": kind,
+            "orders": None if orders is None else tuple(orders),
+            "neighboring_relation": neighboring_relation,
+            "rows_per_person": rows_per_person,
+        }
+        if not os.path.lexists(self._path):
+            self._create(given)
+        self._terms, _ = ledger.read(self._path, self._timeout)
+        self._check_same(given)
+
+    def _create(self, given: dict[str, Any]) -> None:
+        if given["epsilon"] is None or given["delta"] is None:
+            msg = f"There is no ledger at {self._path}; give epsilon and delta to create one."
+            raise BudgetError(msg)
+        if not os.path.isdir(os.path.dirname(self._path)):
+            msg = f"The folder of {self._path} is not there; make it first."
+            raise BudgetError(msg)
+        terms = fixed_terms(**{k: v for k, v in given.items() if v is not None})
+        ledger.create(self._path, terms)  # False: another process was first, and is compared with
+
+    def _check_same(self, given: dict[str, Any]) -> None:
+        for name, value in given.items():
+            stored = getattr(self._terms, name)
+            wanted = tuple(sorted(set(value))) if isinstance(value, tuple) else value
+            if value is not None and wanted != stored:
+                msg = (
+                    f"The ledger {self._path} has {name}={stored!r}, not {value!r}; a ledger's "
+                    "terms never change: leave it out, or use another file."
+                )
+                raise BudgetError(msg)
+
+    @property
+    def path(self) -> str:
+        """The ledger's file."""
+        return self._path
+
+    @property
+    def epsilon(self) -> float:
+        """ε of all fits together."""
+        return self._terms.epsilon
+
+    @property
+    def delta(self) -> float:
+        """δ of all fits together."""
+        return self._terms.delta
+
+    @property
+    def kind(self) -> Kind:
+        """What is added up: "gaussian" (μ²) or "renyi" (Rényi divergences)."""
+        return self._terms.kind
+
+    @property
+    def orders(self) -> tuple[float, ...]:
+        """The Rényi orders; none for a gaussian ledger."""
+        return self._terms.orders
+
+    @property
+    def neighboring_relation(self) -> Relation:
+        """Which data sets the ledger makes hard to tell apart."""
+        return self._terms.neighboring_relation
+
+    @property
+    def rows_per_person(self) -> int:
+        """How many rows a protected person may own."""
+        return self._terms.rows_per_person
+
+    def charge(
+        self,
+        event: ComposedEvent,
+        neighboring_relation: Relation,
+        *,
+        name: str = "",
+        not_private_because: Iterable[str] = (),
+    ) -> Entry:
+        """Charge a fit, durably, or raise and change nothing. Call it before any row is read.
+
+        `event` is all that the fit will do, or a ceiling of it if the fit divides its noise as it
+        goes. `not_private_because`: reasons for which the fit is none that a ledger takes.
+        """
+        reasons = tuple(not_private_because)
+        if reasons:
+            raise NotAccountedError(f"a ledger takes private fits only: {'; '.join(reasons)}.")
+        charge = charge_of(event, neighboring_relation, self._terms)
+        text = json.dumps(event.to_dict(), sort_keys=True, allow_nan=False)
+
+        def decide(terms: Terms, entries: list[Entry]) -> tuple[str, str, Charge, str]:
+            self._check_terms(terms)
+            before = Tally.of(terms, [entry.charge for entry in entries])
+            after = before.plus(charge)
+            if not after.kept:
+                raise BudgetExceededError(_too_little(before, after))
+            return str(name), neighboring_relation, charge, text
+
+        return ledger.append(self._path, self._timeout, decide)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all charges, oldest first: public facts only."""
+        return tuple(self._read()[1])
+
+    def shares(self) -> tuple[float, ...]:
+        """Return each entry's part of the budget, at the order that has the most left."""
+        terms, entries = self._read()
+        tally = Tally.of(terms, [entry.charge for entry in entries])
+        j, limit = tally.best
+        return tuple(float(Fraction(entry.charge.amounts[j], limit)) for entry in entries)
+
+    def spent(self) -> float:
+        """Return the part of the budget that is spent, 0 to 1, rounded up.
+
+        A part of μ² (or of a Rényi divergence), which adds up; ε does not.
+        """
+        share = self._tally().share
+        return math.nextafter(float(share), 1.0) if share else 0.0
+
+    def remaining(self) -> float:
+        """Return the part of the budget that is left, 0 to 1, rounded down."""
+        left = 1 - self._tally().share
+        return max(math.nextafter(float(left), 0.0), 0.0) if left < 1 else 1.0
+
+    def largest_epsilon(self, delta: float | None = None) -> float:
+        """Return the ε that one more full-batch fit can have at `delta` (the ledger's if None)."""
+        return self._tally().largest_epsilon(self.delta if delta is None else delta)
+
+    def head(self) -> str:
+        """Return the last link of the hash chain, to be kept elsewhere (see `verify`)."""
+        entries = self.entries()
+        return entries[-1].hash if entries else ""
+
+    def verify(self, head: str = "") -> None:
+        """Check the file; with a `head` of before, also that all entries up to it are still there.
+
+        Every operation checks the chain. It shows a changed, removed or reordered entry. Only a
+        head kept elsewhere shows that an older copy of the file, or one written anew, was put in
+        its place.
+        """
+        if head and head not in {entry.hash for entry in self.entries()}:
+            msg = f"The ledger {self._path} is not the one that had this head, or lost entries."
+            raise BudgetError(msg)
+        self._read()
+
+    def _read(self) -> tuple[Terms, list[Entry]]:
+        terms, entries = ledger.read(self._path, self._timeout)
+        self._check_terms(terms)
+        return terms, entries
+
+    def _tally(self) -> Tally:
+        terms, entries = self._read()
+        return Tally.of(terms, [entry.charge for entry in entries])
+
+    def _check_terms(self, stored: Terms) -> None:
+        if stored != self._terms:
+            msg = f"{self._path} is another ledger than the one that was opened; open it again."
+            raise BudgetError(msg)
+
+    def __str__(self) -> str:
+        terms, entries = self._read()
+        tally = Tally.of(terms, [entry.charge for entry in entries])
+        fits = f"{len(entries)} fit{'s' if len(entries) != 1 else ''}"
+        return (
+            f"Ledger {self._path}: ({self.epsilon:g}, {self.delta:g})-differential privacy under "
+            f"{self.neighboring_relation} for all fits charged to it together "
+            f"({_kind_in_words(terms)}). {_percent(tally.share)} is spent by {fits}; one more fit "
+            f"that reads all rows in each step can have epsilon up to "
+            f"{_down(tally.largest_epsilon(self.delta))} at delta={self.delta:g}."
+        )
+
+    def __repr__(self) -> str:
+        return f"Budget({self._path!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Budget):
+            return NotImplemented
+        return self._path == other._path and self._terms == other._terms
+
+    def __hash__(self) -> int:
+        return hash((self._path, self._terms))
+
+    # A copy that had a tally of its own would lose charges: there is one file, and handles to it.
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __getstate__(self) -> tuple[str, Terms, float]:
+        return self._path, self._terms, self._timeout
+
+    def __setstate__(self, state: tuple[str, Terms, float]) -> None:
+        self._path, self._terms, self._timeout = state
+
+
+def _kind_in_words(terms: Terms) -> str:
+    if terms.kind == "gaussian":
+        return "kind gaussian: fits that read all rows"
+    return f"kind renyi: order {', '.join(f'{order:g}' for order in terms.orders)}"
+
+
+def _too_little(before: Tally, after: Tally) -> str:
+    terms = before.terms
+    if after.sampler > terms.sampler_limit:
+        return (
+            "The ledger has no room left for the error of the normal sampler: too many "
+            "coordinates were drawn in its life."
+        )
+    left = before.largest_epsilon(terms.delta)
+    return (
+        f"The ledger has {_percent(1 - before.share, down=True)} of its budget left, enough for "
+        f"one more fit on all rows with epsilon={_down(left)} at delta={terms.delta:g}; this fit "
+        f"needs {_percent(after.share - before.share)}."
+    )
+
+
+def _percent(share: Fraction, *, down: bool = False) -> str:
+    """Print a share in percent, two digits after the point, to the safe side."""
+    hundredths = math.floor(share * 10000) if down else math.ceil(share * 10000)
+    return f"{hundredths / 100:g} %"
+
+
+def _down(value: float) -> str:
+    """Print to three digits, rounded down (but for the hair that `largest_epsilon` stays below)."""
+    if value <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.floor(value / unit * (1 + 1e-11)) * unit:.3g}"
