@@ -31,8 +31,8 @@ MUTANTS = [
     Mutant(
         "noise halved",
         "release.py",
-        "noise = self.query.noise.draw(sigma, rng)",
-        "noise = self.query.noise.draw(sigma, rng) // 2",
+        "return self.query.noise.draws(sigma, count, rng)",
+        "return self.query.noise.draws(sigma, count, rng) // 2",
     ),
     Mutant(
         "noise skipped",

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
@@ -104,7 +105,7 @@ def test_feature_names_come_back(tmp_path: Path) -> None:
 def test_the_secret_number_of_rows_stays_out(tmp_path: Path) -> None:
     save_model(FITS["private-add-remove"].fit(DATA.X), tmp_path / "m.npz")
     description = json.dumps(about(tmp_path / "m.npz"))
-    assert "731" not in description
+    assert not re.search(r"(?<![\d.])731(?!\d)", description)  # as a number, not as some digits
     assert "800" in description
 
 

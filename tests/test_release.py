@@ -187,3 +187,48 @@ def test_the_ledger_withholds_what_was_not_planned():
 def test_noise_too_small_for_the_lattice_is_refused():
     with pytest.raises(ValueError, match="lattice"):
         Release(Glad(D, R), 10**6, 1e-9).event(0)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.name)
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda s: s.name)
+def test_stacked_draws_record_and_draw_as_single_ones(query, sampling):
+    release, ledger = Release(query, N, 3.0, sampling), Ledger()
+    draws = release.draws(0, 5, N, seeded_generator(1), ledger)
+    assert ledger.events == [release.event(0)] * 5
+    assert len(draws) == 5
+    assert draws.noise.shape == (5, *query.noise.shape)
+    for i in range(5):
+        assert np.array_equal(draws[i].noise, draws.noise[i])
+        assert draws[i].sigma == release.sigma(0)
+        assert (draws[i].selection is None) == isinstance(sampling, All)
+    one = release.draw(0, N, seeded_generator(1), Ledger())
+    first = release.draws(0, 1, N, seeded_generator(1), Ledger())[0]
+    assert np.array_equal(one.noise, first.noise)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda q: q.name)
+def test_stacked_noise_is_as_large_as_the_event_says(query):
+    """χ² of all entries, and of the correlation of successive blocks; alarms below 1e-5 in all."""
+    release = Release(query, N, 3.0)
+    draws = release.draws(0, 2000, N, seeded_generator(5), Ledger())
+    values = draws.noise * query.noise.spacing(release.sigma(0)) / release.sigma(0)
+    if query.shape == (D, D):
+        assert np.array_equal(values, values.transpose(0, 2, 1))
+        values = (values * np.where(np.eye(D), 1.0, sqrt(2.0)))[:, *np.triu_indices(D)]
+    values = values.reshape(2000, -1)
+    assert 1e-7 < stats.chi2.cdf(np.sum(values**2), values.size) < 1 - 1e-7
+    product = np.sum(values[1:] * values[:-1]) / sqrt(values[1:].size)
+    assert abs(product) < 5.4
+
+
+def test_stacked_draws_follow_a_noise_that_varies():
+    release, ledger = Release(Glad(D, R), N, (1.0, 1.0, 4.0, 0.0, 2.0)), Ledger()
+    draws = release.draws(1, 4, N, seeded_generator(1), ledger)
+    assert ledger.events == [release.event(k) for k in (1, 2, 3, 4)]
+    assert list(draws.sigmas) == [2.0, 8.0, 0.0, 4.0]
+    assert draws[2].noise is None
+    assert not draws.noise[2].any()
+    for i in (0, 1, 3):
+        spread = draws[i].noise.std() * Glad(D, R).noise.spacing(draws[i].sigma)
+        assert 0.3 < spread / draws[i].sigma < 2.0
+    assert Release(Glad(D, R), N, 0.0).draws(0, 3, N, seeded_generator(1), Ledger()).noise is None

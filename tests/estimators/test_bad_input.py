@@ -37,7 +37,9 @@ BAD_X = {
     "text": (with_text(), "does not convert to float"),
     "objects": (with_objects(), "does not convert to float"),
     "strings": (np.full((60, 5), "918273.645 Elm"), "does not convert to float"),
-    "sparse": (sparse.csr_array(X), "sparse"),
+    "sparse, 1-d": (sparse.coo_array(X[3]), "2-d"),
+    "sparse, complex": (sparse.csr_array(X + 1j), "Complex data not supported"),
+    "sparse, one row": (sparse.csr_array(X[3:4]), "minimum of 2"),
 }
 
 

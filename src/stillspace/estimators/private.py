@@ -14,6 +14,7 @@ from stillspace.estimators._validation import (
     checked_array,
     checked_budget,
     checked_choice,
+    checked_code,
     checked_components,
     checked_count,
     checked_positive,
@@ -40,6 +41,7 @@ class _PrivateEstimator(SubspaceEstimator):
     delta: float | None
     center: npt.ArrayLike | None
     scale: npt.ArrayLike | None
+    missing_code: float | None
     neighboring_relation: str
     public_size: int | None
     rows_per_person: int
@@ -60,10 +62,11 @@ class _PrivateEstimator(SubspaceEstimator):
         checked_choice("calibration", calibration, ("honest", "as-printed"))
         X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=False)
         D = X.shape[1]
-        n = checked_public_size(self.neighboring_relation, self.public_size, len(X))
+        n = checked_public_size(self.neighboring_relation, self.public_size, X.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         center = checked_vector("center", self.center, D)
         scale = checked_vector("scale", self.scale, D, positive=True)
+        missing = checked_code("missing_code", self.missing_code)
         facts = Facts(
             n=n,
             D=D,
@@ -79,7 +82,9 @@ class _PrivateEstimator(SubspaceEstimator):
         if raising:
             checked_array(self, X, reset=False, min_samples=0, finite=True)
         # From here on a row is read only through a Release.
-        rows = MemoryRows.prepare(X, center=center, scale=scale, norm_bound=norm_bound)
+        rows = MemoryRows.prepare(
+            X, center=center, scale=scale, norm_bound=norm_bound, missing=missing
+        )
         result = run(plan, rows, rng)
         self._set_subspace(result, center, scale)
         self.plan_ = plan
@@ -111,6 +116,8 @@ class _PrivateEstimator(SubspaceEstimator):
         ]
         if self.center is not None or self.scale is not None:
             stated.append("center and scale are public, not computed from these rows")
+        if self.missing_code is not None:
+            stated.append("missing_code is public, not chosen by looking at these rows")
         if isinstance(plan.start, GivenStart):
             stated.append("the given start is public, not computed from these rows")
         if self.nonfinite == "raise":
@@ -150,6 +157,9 @@ class PrivateRobustPCA(_PrivateEstimator):
         "dp-pca".
     center, scale : array of shape (n_features,), default=None
         *Public* vectors, subtracted from and divided into every row.
+    missing_code : number, default=None
+        A *public* number, such as 9 or -1 in a genotype matrix, that stands for a missing cell.
+        Such a cell sits at the centre.
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -205,6 +215,7 @@ class PrivateRobustPCA(_PrivateEstimator):
         algorithm: str = "auto",
         center: npt.ArrayLike | None = None,
         scale: npt.ArrayLike | None = None,
+        missing_code: float | None = None,
         n_iter: int | None = None,
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
@@ -221,6 +232,7 @@ class PrivateRobustPCA(_PrivateEstimator):
         self.algorithm = algorithm
         self.center = center
         self.scale = scale
+        self.missing_code = missing_code
         self.n_iter = n_iter
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
@@ -258,7 +270,8 @@ class PrivatePCA(_PrivateEstimator):
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, scale, neighboring_relation, public_size, rows_per_person, nonfinite, random_state
+    center, scale, missing_code, neighboring_relation, public_size, rows_per_person, nonfinite, \
+random_state
         As for `PrivateRobustPCA`.
 
     Attributes
@@ -284,6 +297,7 @@ class PrivatePCA(_PrivateEstimator):
         norm_bound: float | None = None,
         center: npt.ArrayLike | None = None,
         scale: npt.ArrayLike | None = None,
+        missing_code: float | None = None,
         neighboring_relation: str = "replace-one",
         public_size: int | None = None,
         rows_per_person: int = 1,
@@ -296,6 +310,7 @@ class PrivatePCA(_PrivateEstimator):
         self.norm_bound = norm_bound
         self.center = center
         self.scale = scale
+        self.missing_code = missing_code
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
         self.rows_per_person = rows_per_person

@@ -25,7 +25,6 @@ PRIVATE_FLOOR = 2.0**-26
 ROBUST_FLOOR = 2.0**-50
 """The floor without privacy: at the rounding of a residual of a unit row."""
 
-
 UNIT_ROUNDOFF = 2.0**-53
 
 
@@ -55,11 +54,24 @@ class Query(Protocol):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the terms of a block of rows, given as columns, to `out`."""
 
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
+
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the direction and, where the query carries it along, the cost at the point."""
 
 
-class _Bounded:
+class _Terms:
+    """A query whose blocks are added by `add_block`."""
+
+    __slots__ = ()
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:  # noqa: ARG002
+        """Return None: there is no compiled run of blocks."""
+        return None
+
+
+class _Bounded(_Terms):
     """Terms that are scaled or clipped to norm 1 as the last step of their computation."""
 
     __slots__ = ()
@@ -73,17 +85,6 @@ class _Bounded:
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the release as it is."""
         return released, None
-
-
-def _clipped_weight(weight: FloatArray, size: FloatArray) -> FloatArray:
-    """Return `weight`, lowered where `weight · size > 1`, and zero where not finite.
-
-    Mathematically the clip never acts; it keeps the bound when V is orthonormal only up to
-    rounding (SPEC 9.10).
-    """
-    weight = weight / np.maximum(weight * size, 1.0)
-    weight[~np.isfinite(weight)] = 0.0
-    return weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,15 @@ class Glad(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
-        R, Y = kernels.residual_to_basis(XT, point)
-        distance = kernels.column_norms(R)
-        weight = 1.0 / np.maximum(distance, self.floor)
-        out += R @ (Y * _clipped_weight(weight, distance * kernels.column_norms(Y))).T
+        scratch = np.empty((kernels.scratch_rows(kernels.GLAD, self.D, self.r), XT.shape[1]))
+        kernels.glad_block(XT, np.ascontiguousarray(point), self.floor, scratch, out)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs; a subclass may have other terms."""
+        if type(self) is not Glad:
+            return None
+        V = np.ascontiguousarray(point)
+        return kernels.Terms(kernels.GLAD, V, self.floor, out, np.zeros(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +164,7 @@ class Reaper(_Bounded):
         """Add the block's terms to `out`."""
         R = kernels.residual_to_matrix(XT, point)
         distance = kernels.column_norms(R)
-        weight = 1.0 / np.maximum(distance, self.floor)
-        half = (R * _clipped_weight(weight, distance * kernels.column_norms(XT))) @ XT.T
+        half = (R * kernels.clip_weights(distance, kernels.column_norms(XT), self.floor)) @ XT.T
         out += (half + half.T) / 2.0
 
 
@@ -185,6 +190,37 @@ class SecondMoment(_Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
         """Add the block's terms to `out`; the point does not matter."""
         out += XT @ XT.T
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMoment(_Bounded):
+    """`Σ yyᵀ`, y = Vᵀx: the second moment inside a subspace. Bounds as for `SecondMoment`."""
+
+    D: int
+    r: int
+    name: ClassVar[str] = "second moment of the scores"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(r, r), symmetric."""
+        return (self.r, self.r)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.r)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
+        kernels.score_block(XT, np.ascontiguousarray(point), out)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs; a subclass may have other terms."""
+        if type(self) is not ScoreMoment:
+            return None
+        return kernels.Terms(kernels.SCORES, np.ascontiguousarray(point), 0.0, out, np.zeros(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +276,7 @@ class GeometricMedian(_Bounded):
         out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
 
 
-class _Unbounded:
+class _Unbounded(_Terms):
     """Terms that no constant bounds: the classic solvers, never private.
 
     Their sums are flat: the direction, then the sum of distances (n times the cost at the
@@ -293,10 +329,17 @@ class IrlsPower(_Unbounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
-        R, Y = kernels.residual_to_basis(XT, point)
-        distance = kernels.column_norms(R)
-        out[:-1] += (XT @ (Y / np.maximum(distance, self.floor)).T).ravel()
-        out[-1] += distance.sum()
+        V = np.ascontiguousarray(point)
+        scratch = np.empty((kernels.scratch_rows(kernels.IRLS, self.D, self.r), XT.shape[1]))
+        direction = out[:-1].reshape(self.D, self.r)
+        out[-1] += kernels.irls_block(XT, V, self.floor, scratch, direction)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs; a subclass may have other terms."""
+        if type(self) is not IrlsPower:
+            return None
+        V, direction = np.ascontiguousarray(point), out[:-1].reshape(self.D, self.r)
+        return kernels.Terms(kernels.IRLS, V, self.floor, direction, out[-1:])
 
 
 @dataclass(frozen=True, slots=True)
