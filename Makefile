@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format evidence clean
+.PHONY: demo test check format evidence bench clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,6 +30,10 @@ format: $(STAMP)
 
 evidence: $(STAMP)  ## the longer proofs; writes the tables in evidence/
 	$(BIN)/python -m evidence
+
+bench: $(STAMP)  ## speed against peers, about 10 minutes on 2 cores; writes benchmarks/README.md
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	$(BIN)/python -m benchmarks --write
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -406,15 +406,15 @@ def test_mixed_relations_wrong_lengths_and_missing_releases_are_refused():
 
 def test_a_run_that_skips_its_charge_is_withheld(rows, monkeypatch):
     plan = make_plan("dp-ggd", BUDGET, n_iter=5)
-    real = Release.draw
+    real = Release.draws
 
-    def forgetful(self, k, n_rows, rng, ledger):
-        draw = real(self, k, n_rows, rng, ledger)
-        if k == 3:
+    def forgetful(self, first, count, n_rows, rng, ledger):
+        draws = real(self, first, count, n_rows, rng, ledger)
+        if first + count > 3:
             ledger.events.pop()
-        return draw
+        return draws
 
-    monkeypatch.setattr(Release, "draw", forgetful)
+    monkeypatch.setattr(Release, "draws", forgetful)
     with pytest.raises(LedgerError, match="withheld"):
         run(plan, rows, seeded_generator(0))
 

@@ -54,6 +54,12 @@ Calibration: TypeAlias = Literal["honest", "as-printed"]
 START_SHARE = 0.2
 """Part of μ² that a private PCA start gets."""
 
+SAMPLE_ROWS, SAMPLE_ROWS_A_COLUMN, SAMPLE_STEPS = 4096, 16, 10
+"""The sampled start of IRLS: enough rows a column for PCA to be right to a few tenths."""
+
+SAMPLE_PAYS = 8
+"""IRLS starts on samples where there are this many times as many rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -313,7 +319,28 @@ def _classic(facts: Facts, options: Options, query: Query, geometry: Geometry) -
 def _irls(facts: Facts, options: Options) -> Plan:
     """IRLS-power: one gradient pass a step, monotone, the robust default."""
     query = IrlsPower(facts.D, facts.r, _positive("floor", options.get("floor", ROBUST_FLOOR)))
-    return _classic(facts, options, query, Orthonormalize(facts.r))
+    plan = _classic(facts, options, query, Orthonormalize(facts.r))
+    sample = SAMPLE_ROWS + SAMPLE_ROWS_A_COLUMN * facts.D
+    if "start" in options or facts.n < SAMPLE_PAYS * sample:
+        return plan
+    return replace(plan, start=RunStart(_sampled_irls(facts, query, sample)))
+
+
+def _sampled_irls(facts: Facts, query: IrlsPower, sample: int) -> Plan:
+    """PCA and the first IRLS steps on random samples of the rows, a new one each step.
+
+    They end within the sampling error of the optimum for a few hundredths of the cost of PCA on
+    all rows; the passes over all rows then start there.
+    """
+    sampling = WithoutReplacement(sample, facts.n)
+    return Plan(
+        name="irls on samples",
+        start=MomentStart(facts.release(SecondMoment(facts.D), sampling)),
+        release=facts.release(query, sampling),
+        geometry=Orthonormalize(facts.r),
+        n_components=facts.r,
+        n_iter=SAMPLE_STEPS,
+    )
 
 
 def _fms(facts: Facts, options: Options) -> Plan:

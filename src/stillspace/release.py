@@ -8,6 +8,7 @@ the same fields, so the claim and the run are one text.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import isinf
 
 import numpy as np
@@ -16,7 +17,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR
 from stillspace.parts.queries import UNIT_ROUNDOFF, Query
-from stillspace.parts.sampling import All, Sampling
+from stillspace.parts.sampling import All, Sampling, Selections
 from stillspace.privacy.events import (
     ComposedEvent,
     GaussianEvent,
@@ -37,9 +38,9 @@ class Ledger:
 
     events: list[SingleEvent] = field(default_factory=list)
 
-    def record(self, event: SingleEvent) -> None:
-        """Add an event; called before the rows are read."""
-        self.events.append(event)
+    def record(self, event: SingleEvent, count: int = 1) -> None:
+        """Add an event that happens `count` times in a row; called before the rows are read."""
+        self.events.extend([event] * count)
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return what ran, or raise if it is not what was planned."""
@@ -57,6 +58,25 @@ class Draw:
     selection: IntArray | None
     noise: IntArray | None
     sigma: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The secret randomness of successive releases, stacked."""
+
+    selections: Selections | None
+    noise: IntArray | None
+    """One block an iteration; None if none has noise, zeros where it has none."""
+    sigmas: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.sigmas)
+
+    def __getitem__(self, i: int) -> Draw:
+        selection = None if self.selections is None else self.selections[i]
+        sigma = float(self.sigmas[i])
+        noise = None if self.noise is None or sigma == 0.0 else self.noise[i]
+        return Draw(selection, noise, sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +145,29 @@ class Release:
 
     def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
         """Record iteration k in the ledger, then draw its selection and its noise."""
+        return self.draws(k, 1, n_rows, rng, ledger)[0]
+
+    def draws(
+        self, first: int, count: int, n_rows: int, rng: np.random.Generator, ledger: Ledger
+    ) -> Draws:
+        """Record `count` iterations in the ledger, then draw their selections and noise.
+
+        What is drawn for several iterations at once has the law of what is drawn one by one.
+        """
         if self.relation == "replace-one" and n_rows != self.size:
             msg = f"This release is planned for {self.size} rows; there are {n_rows}."
             raise ValueError(msg)
-        ledger.record(self.event(k))
-        sigma = self.sigma(k)
-        selection = self.sampling.draw(n_rows, rng)
-        noise = self.query.noise.draw(sigma, rng) if sigma > 0.0 else None
-        return Draw(selection, noise, sigma)
+        stretches = self._stretches(first, count)
+        for k, length in stretches:
+            ledger.record(self.event(k), length)
+        selections = self.sampling.draws(n_rows, count, rng)
+        sigmas = [self.sigma(k) for k, _ in stretches]
+        lengths = [length for _, length in stretches]
+        noise = None
+        if any(sigmas):
+            parts = zip(sigmas, lengths, strict=True)
+            noise = np.concatenate([self._noise(sigma, n, rng) for sigma, n in parts])
+        return Draws(selections, noise, np.repeat(np.array(sigmas), lengths))
 
     def apply(self, rows: MemoryRows, point: FloatArray, draw: Draw) -> FloatArray:
         """Read the rows: the noisy sum, divided by the public divisor.
@@ -144,6 +179,20 @@ class Release:
             if draw.noise is not None:
                 total = self.query.noise.release(total, draw.noise, draw.sigma)
             return total / self.divisor
+
+    def _stretches(self, first: int, count: int) -> list[tuple[int, int]]:
+        """Return (first iteration, length) of the stretches of equal noise multipliers."""
+        if not isinstance(self.z, tuple):
+            return [(first, count)]
+        z = self.z
+        runs = (list(run) for _, run in groupby(range(first, first + count), lambda k: z[k]))
+        return [(run[0], len(run)) for run in runs]
+
+    def _noise(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
+        """Return `count` blocks of lattice noise."""
+        if sigma == 0.0:
+            return np.zeros((count, *self.query.noise.shape), dtype=np.int64)
+        return self.query.noise.draws(sigma, count, rng)
 
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.executors import compiled_loop
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
@@ -34,16 +36,31 @@ def run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
     ledger = Ledger()
     result = _run(plan, rows, rng, ledger)
     if isinstance(plan.stop, Never):
-        ledger.check(plan.event())
-    return result
+        return replace(result, event=ledger.check(plan.event()))
+    return replace(result, event=ComposedEvent.of(ledger.events))
 
 
 def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger) -> Result:
     value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger)
     state = plan.geometry.enter(value)
+    loop = compiled_loop(plan, rows, state) if plan.n_iter else None
+    if loop is None:
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger)
+    else:
+        memory, done, converged, costs = loop.run(rng, ledger), plan.n_iter, False, ()
+    V = plan.output.basis(memory, plan.n_components)
+    return Result(V, done, converged, ComposedEvent(), moment, costs)
+
+
+def _iterate(
+    plan: Plan, rows: MemoryRows, state: Any, rng: np.random.Generator, ledger: Ledger
+) -> tuple[Any, int, bool, tuple[float, ...]]:
+    """Run the loop step by step: the specification of every other executor.
+
+    Returns the output's memory, the iterations done, whether the stop rule ended them, the costs.
+    """
     point = plan.geometry.point(state)
     memory = None if plan.n_iter else plan.output.push(None, point, 0)
-    done, converged = 0, False
     costs: list[float] = []
     for k in range(plan.n_iter):
         assert plan.release is not None
@@ -54,12 +71,9 @@ def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger)
         state = plan.geometry.step(state, G, plan.schedule.step(k))
         before, point = point, plan.geometry.point(state)
         memory = plan.output.push(memory, point, k)
-        done = k + 1
         if plan.stop(before, point, costs):
-            converged = True
-            break
-    V = plan.output.basis(memory, plan.n_components)
-    return Result(V, done, converged, ComposedEvent.of(ledger.events), moment, tuple(costs))
+            return memory, k + 1, True, tuple(costs)
+    return memory, plan.n_iter, False, tuple(costs)
 
 
 def _begin(

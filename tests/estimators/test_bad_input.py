@@ -37,7 +37,9 @@ BAD_X = {
     "text": (with_text(), "does not convert to float"),
     "objects": (with_objects(), "does not convert to float"),
     "strings": (np.full((60, 5), "918273.645 Elm"), "does not convert to float"),
-    "sparse": (sparse.csr_array(X), "sparse"),
+    "sparse, 1-d": (sparse.coo_array(X[3]), "2-d"),
+    "sparse, complex": (sparse.csr_array(X + 1j), "Complex data not supported"),
+    "sparse, one row": (sparse.csr_array(X[3:4]), "minimum of 2"),
 }
 
 
@@ -168,6 +170,29 @@ def test_transform_of_the_wrong_shape(make):
     with pytest.raises(ValueError, match="Reshape your data") as caught:
         fit.transform(X[3])
     assert "918273" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_a_failed_fit_on_another_table_leaves_the_old_names_and_widths(make):
+    fit = make(2).fit(X)
+    fit.set_params(n_components=17)
+    with pytest.raises(ValueError, match="n_components"):
+        fit.fit(X[:, :3])
+    assert fit.n_features_in_ == 5
+    assert fit.transform(X).shape == (60, 2)
+
+
+@pytest.mark.parametrize("make", PRIVATE)
+@pytest.mark.parametrize(
+    "bad",
+    [np.ones(173), np.ones((173, 1)), [[1.0, 2.0]] * 172 + [[1.0]]],
+    ids=["1-d", "1", "ragged"],
+)
+def test_no_message_tells_a_secret_number_of_rows(make, bad):
+    hidden = make(1, neighboring_relation="add-or-remove-one", public_size=100)
+    with pytest.raises(ValueError, match=r"table|array") as caught:
+        hidden.fit(bad)
+    assert "173" not in str(caught.value)
 
 
 def test_a_failed_fit_leaves_the_old_result():

@@ -52,15 +52,12 @@ def test_terms_come_from_the_specified_residual(rng):
     for x in unit_rows(rng, 20, D).T:
         column = np.ascontiguousarray(x[:, None])
         residual, scores = reference.residual_to_basis(column, V)
-        distance = reference.column_norms(residual)
-        weight = 1.0 / np.maximum(distance, PRIVATE_FLOOR)
-        weight /= np.maximum(weight * (distance * reference.column_norms(scores)), 1.0)
-        assert np.array_equal(terms(Glad(D, R), column, V)[0], (residual * weight) @ scores.T)
+        norms = reference.column_norms(residual), reference.column_norms(scores)
+        weight = reference.clip_weights(*norms, PRIVATE_FLOOR)
+        assert np.array_equal(terms(Glad(D, R), column, V)[0], residual @ (scores * weight).T)
         residual = reference.residual_to_matrix(column, P)
-        distance = reference.column_norms(residual)
-        weight = 1.0 / np.maximum(distance, PRIVATE_FLOOR)
-        weight /= np.maximum(weight * (distance * reference.column_norms(column)), 1.0)
-        half = (residual * weight) @ column.T
+        norms = reference.column_norms(residual), reference.column_norms(column)
+        half = (residual * reference.clip_weights(*norms, PRIVATE_FLOOR)) @ column.T
         assert np.array_equal(terms(Reaper(D, R), column, P)[0], (half + half.T) / 2)
 
 

@@ -11,6 +11,7 @@ from stillspace.parts.queries import (
     IrlsPower,
     Reaper,
     ReweightedMoment,
+    ScoreMoment,
     SecondMoment,
 )
 from stillspace.rows import MemoryRows
@@ -34,7 +35,14 @@ def points(query, rng):
     return random_basis(rng, query.D, R)
 
 
-BOUNDED = [Glad(D, R), Reaper(D, R), SecondMoment(D), GladCost(D, R), GeometricMedian(D)]
+BOUNDED = [
+    Glad(D, R),
+    Reaper(D, R),
+    SecondMoment(D),
+    ScoreMoment(D, R),
+    GladCost(D, R),
+    GeometricMedian(D),
+]
 
 
 def glad_cost(X, V):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array
+from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.estimators._validation import checked_array
+from stillspace.estimators._validation import centred_blocks, checked_array, checked_code
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.run import Result
 
@@ -23,16 +23,19 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     center_: FloatArray
     scale_: FloatArray
     n_features_in_: int
+    missing_code: float | None
 
     def transform(self, X: Any) -> AnyArray:
         """Return the scores `((X − center_) / scale_) @ components_.T`.
 
+        Cells that hold `missing_code` sit at the centre. Sparse and int8 rows are converted a
+        block at a time.
         The scores of private rows are not covered by a privacy guarantee: they show the rows.
         """
         check_is_fitted(self)
         finite = not self.__sklearn_tags__().input_tags.allow_nan
         X = checked_array(self, X, reset=False, min_samples=1, finite=finite)
-        return cast(AnyArray, (X - self.center_) / self.scale_ @ self.components_.T)
+        return np.concatenate([block @ self.components_.T for block in self._centred(X)])
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Return the points of the subspace that have these scores, in the original units."""
@@ -42,6 +45,16 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             msg = f"X must have {len(self.components_)} columns, one a component, got {X.shape[1]}."
             raise ValueError(msg)
         return cast(AnyArray, X @ self.components_ * self.scale_ + self.center_)
+
+    def _centred(self, X: Any) -> Iterator[AnyArray]:
+        """Yield checked rows in the units of the fit, a block at a time."""
+        missing = checked_code("missing_code", self.missing_code)
+        return centred_blocks(X, self.center_, self.scale_, missing)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     @property
     def _n_features_out(self) -> int:
@@ -74,11 +87,13 @@ def merged_options(named: dict[str, Any], options: Any) -> dict[str, Any]:
 def oriented(V: FloatArray, moment: FloatArray | None) -> FloatArray:
     """Return components (r, D): axes by decreasing variance, signs by scikit-learn's rule.
 
-    The variances are those of a second moment that was released already, so this is
-    post-processing (SPEC 5). Without one the axes inside the subspace mean nothing.
+    The variances are those of a second moment, of the rows or of their scores, that was released
+    already, so this is post-processing (SPEC 5). Without one the axes inside the subspace mean
+    nothing.
     """
     if moment is not None:
-        _, W = np.linalg.eigh(V.T @ moment @ V)
+        inside = moment if moment.shape[0] == V.shape[1] else V.T @ moment @ V
+        _, W = np.linalg.eigh(inside)
         V = V @ W[:, ::-1]
     components = np.ascontiguousarray(V.T)
     largest = np.argmax(np.abs(components), axis=1)

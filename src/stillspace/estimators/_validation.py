@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf, isfinite, nan
 from typing import Any
 from warnings import warn
@@ -18,27 +19,29 @@ from stillspace.privacy import RELATIONS
 LARGEST_EPSILON = 50.0
 """Where the sampler's error, (1 + e^ε) τ a coordinate, stays far below any δ."""
 
+STORAGE_TYPES = (np.float64, np.float32, np.int8, np.uint8)
+"""Types that are read as they are; anything else is converted to float64 first."""
+
 
 def checked_array(
     estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: int, finite: bool
-) -> AnyArray:
-    """Return X as a 2-d float array, by shape and dtype alone (and finiteness if asked for).
+) -> Any:
+    """Return X as a 2-d array of a storage type, or as sparse rows (CSR).
 
-    scikit-learn's own errors print parts of the array for 1-d, complex and non-numeric input, so
-    these three are told apart first.
+    X is judged by shape and dtype alone, and by finiteness if asked for. scikit-learn's own errors
+    print parts of the array for 1-d, complex and non-numeric input, so these three are told apart
+    first.
     """
-    if sparse.issparse(X):
-        msg = "X is sparse, which is not supported: pass a dense array, for example X.toarray()."
-        raise TypeError(msg)
-    array = np.asarray(X)
+    array = X if sparse.issparse(X) else as_array(X)
     if array.ndim != 2:
         raise ValueError(_not_a_table(array.shape))
     with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
-        checked: AnyArray = validate_data(
+        checked = validate_data(
             estimator,
             _numbers(X, array),
             reset=reset,
-            dtype=[np.float64, np.float32],
+            accept_sparse="csr",
+            dtype=list(STORAGE_TYPES),
             ensure_all_finite=False,
             ensure_min_samples=min_samples,
             ensure_min_features=2 if reset else 1,
@@ -46,6 +49,15 @@ def checked_array(
     if finite:
         check_finite(checked)
     return checked
+
+
+def as_array(X: Any) -> AnyArray:
+    """Return X as NumPy reads it."""
+    try:
+        return np.asarray(X)
+    except ValueError:  # NumPy's message gives the number of rows
+        msg = "X must be a table: all its rows must have the same number of cells."
+        raise ValueError(msg) from None
 
 
 def told_shape(X: Any) -> tuple[int, ...] | None:
@@ -68,9 +80,6 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
     What is refused here is refused before a budget is charged; `checked_array` then reads.
     `hidden`: n is secret.
     """
-    if sparse.issparse(X):
-        msg = "X is sparse, which is not supported: pass a dense array, for example X.toarray()."
-        raise TypeError(msg)
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") == "c":
         msg = f"Complex data not supported: X has dtype {dtype}; pass real numbers."
@@ -99,11 +108,41 @@ def _not_a_table(shape: tuple[Any, ...]) -> str:
     )
 
 
-def check_finite(X: AnyArray) -> None:
-    """Raise if any entry is NaN or infinite, naming none."""
-    if not np.isfinite(X).all():
+def check_finite(X: Any) -> None:
+    """Raise if any entry is NaN or infinite, naming none, looking at a part at a time."""
+    array = X.data if sparse.issparse(X) else X
+    if not _all_finite(array):
         msg = "X contains NaN or infinity; remove or impute these rows first."
         raise ValueError(msg)
+
+
+def _all_finite(array: AnyArray) -> bool:
+    """Return whether all entries are finite, looking at a part at a time."""
+    if array.dtype.kind != "f":
+        return True
+    step = max(1, BLOCK_CELLS // max(1, array[:1].size))
+    return all(
+        bool(np.isfinite(array[start : start + step]).all()) for start in range(0, len(array), step)
+    )
+
+
+BLOCK_CELLS = 2**20
+"""Cells that are converted at a time outside a fit."""
+
+
+def centred_blocks(
+    X: Any, center: FloatArray, scale: FloatArray, missing: float | None
+) -> Iterator[AnyArray]:
+    """Yield `(X − center) / scale` a block of rows at a time; a missing cell sits at the centre."""
+    n, D = X.shape
+    step = max(1, BLOCK_CELLS // D)
+    for start in range(0, max(n, 1), step):
+        block = X[start : start + step]
+        block = block.toarray() if sparse.issparse(block) else block
+        centred = (block - center) / scale
+        if missing is not None:
+            centred[block == missing] = 0.0
+        yield centred
 
 
 def _numbers(X: Any, array: AnyArray) -> Any:
@@ -176,6 +215,16 @@ def checked_vector(name: str, value: Any, D: int, *, positive: bool = False) -> 
         msg = f"{name} must be positive in every feature."
         raise ValueError(msg)
     return vector
+
+
+def checked_code(name: str, value: Any) -> float | None:
+    """Return the number that stands for a missing cell, or None."""
+    if value is None:
+        return None
+    if not _real(value) or not isfinite(value):
+        msg = f"{name} must be None or the number that stands for a missing cell, got {value!r}."
+        raise ValueError(msg)
+    return float(value)
 
 
 def checked_positive(name: str, value: Any) -> float:

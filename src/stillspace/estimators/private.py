@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Self
 from warnings import warn
 
-import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._validation import (
+    as_array,
     checked_array,
     checked_budget,
     checked_choice,
+    checked_code,
     checked_components,
     checked_count,
     checked_positive,
@@ -44,6 +45,7 @@ class _PrivateEstimator(SubspaceEstimator):
     delta: float | None
     center: npt.ArrayLike | None
     scale: npt.ArrayLike | None
+    missing_code: float | None
     neighboring_relation: str
     public_size: int | None
     rows_per_person: int
@@ -69,6 +71,7 @@ class _PrivateEstimator(SubspaceEstimator):
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         center = checked_vector("center", self.center, D)
         scale = checked_vector("scale", self.scale, D, positive=True)
+        missing = checked_code("missing_code", self.missing_code)
         facts = Facts(
             n=n,
             D=D,
@@ -93,7 +96,9 @@ class _PrivateEstimator(SubspaceEstimator):
             msg = "X did not have the shape that it told; pass a plain array."
             raise ValueError(msg)
         # From here on a row is read only through a Release.
-        rows = MemoryRows.prepare(X, center=center, scale=scale, norm_bound=norm_bound)
+        rows = MemoryRows.prepare(
+            X, center=center, scale=scale, norm_bound=norm_bound, missing=missing
+        )
         result = run(plan, rows, rng)
         self._set_subspace(result, center, scale)
         self.plan_ = plan
@@ -120,7 +125,7 @@ class _PrivateEstimator(SubspaceEstimator):
                 "budget nothing is read before it is charged; pass an array or a data frame."
             )
             raise TypeError(msg)
-        return np.asarray(X)
+        return as_array(X)
 
     def _not_private_because(self, calibration: str) -> tuple[str, ...]:
         seeded = (_SEEDED,) if self.random_state is not None else ()
@@ -139,6 +144,7 @@ class _PrivateEstimator(SubspaceEstimator):
         stated.append(
             "all parameters of the fit"
             + (", center and scale" if self.center is not None or self.scale is not None else "")
+            + (", missing_code" if self.missing_code is not None else "")
             + (", the given start" if isinstance(plan.start, GivenStart) else "")
             + " are public, not computed from these rows"
         )
@@ -195,6 +201,9 @@ class PrivateRobustPCA(_PrivateEstimator):
     center, scale : array of shape (n_features,), default=None
         *Public* vectors, subtracted from and divided into every row. None means the origin: the
         subspace goes through it, so give a public centre where the data has another one.
+    missing_code : number, default=None
+        A *public* number, such as 9 or -1 in a genotype matrix, that stands for a missing cell.
+        Such a cell sits at the centre.
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -253,6 +262,7 @@ class PrivateRobustPCA(_PrivateEstimator):
         algorithm: str = "auto",
         center: npt.ArrayLike | None = None,
         scale: npt.ArrayLike | None = None,
+        missing_code: float | None = None,
         n_iter: int | None = None,
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
@@ -270,6 +280,7 @@ class PrivateRobustPCA(_PrivateEstimator):
         self.algorithm = algorithm
         self.center = center
         self.scale = scale
+        self.missing_code = missing_code
         self.n_iter = n_iter
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
@@ -305,7 +316,7 @@ class PrivatePCA(_PrivateEstimator):
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, scale, neighboring_relation, public_size, rows_per_person : as there
+    center, scale, missing_code, neighboring_relation, public_size, rows_per_person : as there
     nonfinite, budget, random_state
         As for `PrivateRobustPCA`.
 
@@ -332,6 +343,7 @@ class PrivatePCA(_PrivateEstimator):
         norm_bound: float | None = None,
         center: npt.ArrayLike | None = None,
         scale: npt.ArrayLike | None = None,
+        missing_code: float | None = None,
         neighboring_relation: str = "replace-one",
         public_size: int | None = None,
         rows_per_person: int = 1,
@@ -345,6 +357,7 @@ class PrivatePCA(_PrivateEstimator):
         self.norm_bound = norm_bound
         self.center = center
         self.scale = scale
+        self.missing_code = missing_code
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
         self.rows_per_person = rows_per_person

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 from warnings import warn
 
@@ -12,15 +13,22 @@ from sklearn.exceptions import ConvergenceWarning
 
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._validation import (
+    as_array,
     checked_array,
+    checked_code,
     checked_components,
+    checked_shape,
     checked_vector,
+    told_shape,
 )
-from stillspace.parts.stops import Never
-from stillspace.privacy import Guarantee
+from stillspace.parts.queries import ScoreMoment
+from stillspace.parts.stops import Converged, Never
+from stillspace.plan import Plan, RunStart
+from stillspace.privacy import ComposedEvent, Guarantee
 from stillspace.recipes import Facts, make_plan
+from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
-from stillspace.run import run
+from stillspace.run import Result, run
 
 
 class RobustPCA(SubspaceEstimator):
@@ -35,11 +43,15 @@ class RobustPCA(SubspaceEstimator):
         Dimension of the subspace, below the number of features; None means 2 (1 for two
         features).
     algorithm : str, default="auto"
-        "auto" is "irls". Also "fms", "reaper-irls", "pca" and the paper's "ggd", "nggd", "sggd",
+        "auto" is "irls", which starts on random samples of the rows where there are very many.
+        Also "fms", "reaper-irls", "pca" and the paper's "ggd", "nggd", "sggd",
         "nsggd", "gd-reap", "sgd-reap", "md-reap", "smd-reap".
     center, scale : array of shape (n_features,), default=None
         Subtracted from, then divided into, every row. None means the origin: the subspace goes
         through it, so give a centre where the data has another one.
+    missing_code : number, default=None
+        A number, such as 9 or -1 in a genotype matrix, that stands for a missing cell. Such a cell
+        sits at the centre.
     max_iter : int, default=None
         Largest number of passes; None means the algorithm's own.
     tol : float, default=None
@@ -87,6 +99,7 @@ class RobustPCA(SubspaceEstimator):
         algorithm: str = "auto",
         center: npt.ArrayLike | None = None,
         scale: npt.ArrayLike | None = None,
+        missing_code: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         batch_size: int | None = None,
@@ -97,6 +110,7 @@ class RobustPCA(SubspaceEstimator):
         self.algorithm = algorithm
         self.center = center
         self.scale = scale
+        self.missing_code = missing_code
         self.max_iter = max_iter
         self.tol = tol
         self.batch_size = batch_size
@@ -105,16 +119,18 @@ class RobustPCA(SubspaceEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the subspace; `y` is ignored."""
-        X = checked_array(self, X, reset=True, min_samples=2, finite=True)
-        n, D = X.shape
+        X = X if told_shape(X) is not None else as_array(X)
+        n, D = checked_shape(X, hidden=False)
         center = checked_vector("center", self.center, D)
         scale = checked_vector("scale", self.scale, D, positive=True)
         facts = Facts(n, D, checked_components(self.n_components, D, n))
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
         plan = make_plan(self.algorithm, facts, **options)
-        rows = MemoryRows.prepare(X, center=center, scale=scale)
-        result = run(plan, rows, generator(self.random_state))
+        missing = checked_code("missing_code", self.missing_code)
+        X = checked_array(self, X, reset=True, min_samples=2, finite=True)
+        rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
+        result = _exactly_oriented(run(plan, rows, generator(self.random_state)), plan, rows)
         self._set_subspace(result, center, scale)
         self.plan_ = plan
         self.costs_ = np.array(result.costs)
@@ -130,9 +146,24 @@ class RobustPCA(SubspaceEstimator):
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the mean orthogonal distance of the rows of X to the subspace."""
         X = checked_array(self, X, reset=False, min_samples=1, finite=True)
-        centred = (X - self.center_) / self.scale_
-        residual = centred - centred @ self.components_.T @ self.components_
-        return -float(np.linalg.norm(residual, axis=1).mean())
+        total = 0.0
+        for centred in self._centred(X):
+            residual = centred - centred @ self.components_.T @ self.components_
+            total += float(np.linalg.norm(residual, axis=1).sum())
+        return -total / int(X.shape[0])
+
+
+def _exactly_oriented(result: Result, plan: Plan, rows: MemoryRows) -> Result:
+    """Return the result with the second moment of all rows' scores where the start had a sample's.
+
+    Otherwise the axes inside the subspace would be those of the sample.
+    """
+    if not (isinstance(plan.start, RunStart) and isinstance(plan.stop, Converged)):
+        return result
+    D, r = result.V.shape
+    release = Release(ScoreMoment(D, r), rows.n_rows, z=0.0)
+    moment = release.apply(rows, result.V, Draw(None, None, 0.0))
+    return replace(result, moment=moment, event=result.event + ComposedEvent.of([release.event(0)]))
 
 
 _WHY = ("RobustPCA adds no noise for privacy; use PrivateRobustPCA",)

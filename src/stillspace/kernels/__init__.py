@@ -4,7 +4,25 @@ from stillspace.kernels.compiled import (
     column_norms,
     residual_to_basis,
     residual_to_matrix,
+    scores,
     unit_columns,
 )
+from stillspace.kernels.jobs import GLAD, IRLS, SCORES, Terms, scratch_rows
+from stillspace.kernels.passes import clip_weights, glad_block, irls_block, score_block
 
-__all__ = ["column_norms", "residual_to_basis", "residual_to_matrix", "unit_columns"]
+__all__ = [
+    "GLAD",
+    "IRLS",
+    "SCORES",
+    "Terms",
+    "clip_weights",
+    "column_norms",
+    "glad_block",
+    "irls_block",
+    "residual_to_basis",
+    "residual_to_matrix",
+    "score_block",
+    "scores",
+    "scratch_rows",
+    "unit_columns",
+]

@@ -9,7 +9,15 @@ residual.
 
 import numpy as np
 
-from stillspace._typing import FloatArray
+from stillspace._typing import AnyArray, FloatArray
+
+
+def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
+    """Return `y = Vᵀx` (r, b), coordinate after coordinate."""
+    Y = np.zeros((V.shape[1], XT.shape[1]))
+    for d in range(len(XT)):
+        Y += V[d][:, None] * XT[d]
+    return Y
 
 
 def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -17,10 +25,7 @@ def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatA
 
     The direct form reaches 1e-14 where `√(‖x‖² − ‖y‖²)` stops at 1e-10.
     """
-    D, b = XT.shape
-    Y = np.zeros((V.shape[1], b))
-    for d in range(D):
-        Y += V[d][:, None] * XT[d]
+    Y = scores(XT, V)
     R = XT.copy()
     for j in range(V.shape[1]):
         R -= V[:, j][:, None] * Y[j]
@@ -65,3 +70,29 @@ def unit_columns(XT: FloatArray, norm_bound: float) -> FloatArray:
     divisor = np.maximum(np.sqrt(total), bound)
     divisor[divisor == 0.0] = 1.0
     return np.asarray(scaled / divisor, dtype=np.float64)
+
+
+def scaled_rows(
+    X: AnyArray,
+    center: FloatArray,
+    unit: FloatArray,
+    factors: FloatArray,
+    missing: float,
+) -> FloatArray:
+    """Return rows as columns (D, n): `((x − center) · unit) · factor`, cell by cell.
+
+    A missing cell is zero, and so is every cell of a row whose factor is zero.
+    """
+    value = np.asarray(X, dtype=np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        cells = ((value - center) * unit) * factors[:, None]
+    cells[(value == missing) | (factors == 0.0)[:, None]] = 0.0
+    return np.ascontiguousarray(cells.T)
+
+
+def clip_weights(distance: FloatArray, size: FloatArray, floor: float) -> FloatArray:
+    """Return `1/max(distance, floor)`, lowered so that times `distance · size` it is at most 1."""
+    weight = 1.0 / np.maximum(distance, floor)
+    weight = weight / np.maximum(weight * (distance * size), 1.0)
+    weight[~np.isfinite(weight)] = 0.0
+    return weight

@@ -144,8 +144,12 @@ class GaussianNoise(ABC):
             )
 
     @abstractmethod
+    def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
+        """Return the lattice indices of `count` independent blocks of noise, stacked."""
+
     def draw(self, sigma: float, rng: np.random.Generator) -> IntArray:
         """Return the lattice indices of one block of noise."""
+        return np.asarray(self.draws(sigma, 1, rng)[0])
 
     def release(self, total: FloatArray, indices: IntArray, sigma: float) -> FloatArray:
         """Return `(rint(total/γ) + indices) γ`; only this may be shown.
@@ -176,10 +180,10 @@ class IidGaussian(GaussianNoise):
         """Every entry."""
         return math.prod(self.shape)
 
-    def draw(self, sigma: float, rng: np.random.Generator) -> IntArray:
-        """Return the lattice indices of one block of noise."""
+    def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
+        """Return the lattice indices of `count` independent blocks of noise, stacked."""
         scale = _scale(sigma, 1.0, self.spacing(sigma))
-        return draw_lattice(scale, self.coordinates, rng).reshape(self.shape)
+        return draw_lattice(scale, count * self.coordinates, rng).reshape(count, *self.shape)
 
 
 @dataclass(frozen=True)
@@ -214,14 +218,18 @@ class SymmetricGaussian(GaussianNoise):
         """That of the off-diagonal entries."""
         return self.off_diagonal_variance
 
-    def draw(self, sigma: float, rng: np.random.Generator) -> IntArray:
-        """Return the lattice indices of one symmetric block of noise."""
+    def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
+        """Return the lattice indices of `count` independent symmetric blocks, stacked."""
         spacing = self.spacing(sigma)
         off_scale = _scale(sigma, self.off_diagonal_variance, spacing)
-        above = np.zeros(self.shape, dtype=np.int64)
-        above[np.triu_indices(self.D, 1)] = draw_lattice(off_scale, self.coordinates - self.D, rng)
-        diagonal = draw_lattice(_scale(sigma, 1.0, spacing), self.D, rng)
-        return above + above.T + np.diag(diagonal)
+        blocks = np.empty((count, *self.shape), dtype=np.int64)
+        above, left = np.triu_indices(self.D, 1)
+        drawn = draw_lattice(off_scale, count * len(above), rng).reshape(count, len(above))
+        blocks[:, above, left] = drawn
+        blocks[:, left, above] = drawn
+        diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)
+        blocks[:, np.arange(self.D), np.arange(self.D)] = diagonal.reshape(count, self.D)
+        return blocks
 
     def _arrange(self, rounded: IntArray) -> IntArray:
         """Mirror the upper triangle."""

@@ -25,7 +25,6 @@ PRIVATE_FLOOR = 2.0**-26
 ROBUST_FLOOR = 2.0**-50
 """The floor without privacy: at the rounding of a residual of a unit row."""
 
-
 UNIT_ROUNDOFF = 2.0**-53
 
 
@@ -55,11 +54,24 @@ class Query(Protocol):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the terms of a block of rows, given as columns, to `out`."""
 
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
+
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the direction and, where the query carries it along, the cost at the point."""
 
 
-class _Bounded:
+class _Terms:
+    """A query whose blocks are added by `add_block`."""
+
+    __slots__ = ()
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:  # noqa: ARG002
+        """Return None: there is no compiled run of blocks."""
+        return None
+
+
+class _Bounded(_Terms):
     """Terms that are scaled or clipped to norm 1 as the last step of their computation."""
 
     __slots__ = ()
@@ -75,25 +87,17 @@ class _Bounded:
         return released, None
 
 
-def _scaled_residual(
-    R: FloatArray, distance: FloatArray, floor: float, other: FloatArray
-) -> FloatArray:
-    """Return `R / max(distance, floor)`, clipped so that its norm times `other` is at most 1.
-
-    Mathematically the clip never acts; it keeps the bound when V is orthonormal only up to
-    rounding (SPEC 9.10). A term that is not finite becomes zero, so that it cannot take the
-    other rows' terms with it.
-    """
-    weight = 1.0 / np.maximum(distance, floor)
-    weight /= np.maximum(weight * (distance * other), 1.0)
-    finite = np.isfinite(weight) & np.isfinite(distance) & np.isfinite(other)
-    return np.where(finite, R * weight, 0.0)
+LARGEST_POINT = 1e6
+"""Points are bases, matrices of H or centres in units of a radius: terms cannot overflow."""
 
 
 def _check_point(point: FloatArray, shape: tuple[int, ...]) -> None:
-    """Refuse a point of another shape: compiled kernels do not look."""
+    """Refuse a point of another shape or size: compiled kernels do not look."""
     if point.shape != shape:
         msg = f"This query is asked at a point of shape {shape}, got {point.shape}."
+        raise ValueError(msg)
+    if not np.max(np.abs(point)) <= LARGEST_POINT:
+        msg = f"The entries of a point must be finite and at most {LARGEST_POINT:g}."
         raise ValueError(msg)
 
 
@@ -125,10 +129,16 @@ class Glad(_Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
         _check_point(point, (self.D, self.r))
-        R, Y = kernels.residual_to_basis(XT, point)
-        scores = kernels.column_norms(Y)
-        U = _scaled_residual(R, kernels.column_norms(R), self.floor, scores)
-        out += U @ np.where(np.isfinite(scores), Y, 0.0).T
+        scratch = np.empty((kernels.scratch_rows(kernels.GLAD, self.D, self.r), XT.shape[1]))
+        kernels.glad_block(XT, np.ascontiguousarray(point), self.floor, scratch, out)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs; a subclass may have other terms."""
+        if type(self) is not Glad:
+            return None
+        _check_point(point, (self.D, self.r))
+        V = np.ascontiguousarray(point)
+        return kernels.Terms(kernels.GLAD, V, self.floor, out, np.zeros(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +181,8 @@ class Reaper(_Bounded):
         """Add the block's terms to `out`."""
         _check_point(point, (self.D, self.D))
         R = kernels.residual_to_matrix(XT, point)
-        half = (
-            _scaled_residual(R, kernels.column_norms(R), self.floor, kernels.column_norms(XT))
-            @ XT.T
-        )
+        distance = kernels.column_norms(R)
+        half = (R * kernels.clip_weights(distance, kernels.column_norms(XT), self.floor)) @ XT.T
         out += (half + half.T) / 2.0
 
 
@@ -200,6 +208,37 @@ class SecondMoment(_Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
         """Add the block's terms to `out`; the point does not matter."""
         out += XT @ XT.T
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMoment(_Bounded):
+    """`Σ yyᵀ`, y = Vᵀx: the second moment inside a subspace. Bounds as for `SecondMoment`."""
+
+    D: int
+    r: int
+    name: ClassVar[str] = "second moment of the scores"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(r, r), symmetric."""
+        return (self.r, self.r)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.r)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
+        kernels.score_block(XT, np.ascontiguousarray(point), out)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs; a subclass may have other terms."""
+        if type(self) is not ScoreMoment:
+            return None
+        return kernels.Terms(kernels.SCORES, np.ascontiguousarray(point), 0.0, out, np.zeros(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +297,7 @@ class GeometricMedian(_Bounded):
         out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
 
 
-class _Unbounded:
+class _Unbounded(_Terms):
     """Terms that no constant bounds: the classic solvers, never private.
 
     Their sums are flat: the direction, then the sum of distances (n times the cost at the
@@ -311,10 +350,17 @@ class IrlsPower(_Unbounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
-        R, Y = kernels.residual_to_basis(XT, point)
-        distance = kernels.column_norms(R)
-        out[:-1] += (XT @ (Y / np.maximum(distance, self.floor)).T).ravel()
-        out[-1] += distance.sum()
+        V = np.ascontiguousarray(point)
+        scratch = np.empty((kernels.scratch_rows(kernels.IRLS, self.D, self.r), XT.shape[1]))
+        direction = out[:-1].reshape(self.D, self.r)
+        out[-1] += kernels.irls_block(XT, V, self.floor, scratch, direction)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs; a subclass may have other terms."""
+        if type(self) is not IrlsPower:
+            return None
+        V, direction = np.ascontiguousarray(point), out[:-1].reshape(self.D, self.r)
+        return kernels.Terms(kernels.IRLS, V, self.floor, direction, out[-1:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Ways to hold rows and to add a query over them."""
 
-from stillspace.rows.memory import BLOCK_ROWS, MemoryRows, RowSum, chain_length
+from stillspace.rows.layout import chain_length
+from stillspace.rows.memory import MemoryRows, RowSum
+from stillspace.rows.stored import Scaling
 
-__all__ = ["BLOCK_ROWS", "MemoryRows", "RowSum", "chain_length"]
+__all__ = ["MemoryRows", "RowSum", "Scaling", "chain_length"]

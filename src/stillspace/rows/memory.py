@@ -1,25 +1,22 @@
-"""Rows in memory, scaled once, added up in blocks."""
+"""Rows in memory, kept as the caller stores them, scaled and added up block by block."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 
-from stillspace import kernels
-from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels.jobs import Span, Terms
+from stillspace.kernels.storage import inverse_norms
+from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
+from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, stored
+from stillspace.rows.threads import each
 
-BLOCK_ROWS = 512
-"""Rows in a block: small enough for a block of a few hundred columns to stay in cache."""
-
-
-def chain_length(n: int) -> int:
-    """Return the longest chain of additions behind a sum over `n` rows (SPEC 4 b).
-
-    One product and up to `BLOCK_ROWS` additions inside a block, then one addition a block.
-    """
-    return 1 + BLOCK_ROWS + -(-n // BLOCK_ROWS)
+_LARGE_SUM = 2**22
+"""Entries of a sum of which no thread gets a copy of its own."""
 
 
 class RowSum(Protocol):
@@ -32,56 +29,115 @@ class RowSum(Protocol):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the terms of a block of rows, given as columns, to `out`."""
 
+    def terms(self, point: FloatArray, out: FloatArray) -> Terms | None:
+        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
+
 
 class MemoryRows:
-    """An array's rows, each centred, scaled to the sphere (or clipped) and kept as a column."""
+    """An array's rows, each centred and scaled to the sphere (or clipped) whenever it is read.
 
-    def __init__(self, XT: FloatArray) -> None:
-        self._XT = XT
+    Beyond the caller's array this holds one number a row. `MemoryRows(XT)` takes rows that are
+    scaled already, as columns.
+    """
+
+    def __init__(
+        self,
+        XT: FloatArray,
+        *,
+        source: Stored | None = None,
+        scaling: Scaling | None = None,
+        factors: FloatArray | None = None,
+    ) -> None:
+        self._source = DenseRows(XT.T) if source is None else source
+        n, D = self._source.shape
+        self._scaling = Scaling.of(D) if scaling is None else scaling
+        self._factors = np.ones(n) if factors is None else factors
 
     @classmethod
     def prepare(
         cls,
-        X: AnyArray,
+        X: Any,
         *,
         center: FloatArray | None = None,
         scale: FloatArray | None = None,
         norm_bound: float | None = None,
+        missing: float | None = None,
     ) -> MemoryRows:
         """Wrap `X` (n, D), row by row: `(x − center) / scale`, then to the unit sphere.
 
-        With `norm_bound` a row is clipped to that norm, in units of it, instead. A row with a
-        non-finite entry becomes a zero row, silently (SPEC 4). `X` is not changed.
+        `X` is a float64, float32, int8 or uint8 array or a sparse matrix; it is neither copied nor
+        changed. A cell equal to `missing` sits at the centre. With `norm_bound` a row is clipped
+        to that norm, in units of it, instead of scaled to the sphere. A row with a non-finite
+        entry becomes a zero row, silently (SPEC 4).
         """
-        n, D = X.shape
-        XT = np.empty((D, n))
-        for start in range(0, n, BLOCK_ROWS):
-            with np.errstate(all="ignore"):  # a warning would tell of the rows
-                block = np.array(X[start : start + BLOCK_ROWS].T, dtype=np.float64, order="C")
-                if center is not None:
-                    block -= center[:, None]
-                if scale is not None:
-                    block /= scale[:, None]
-            XT[:, start : start + BLOCK_ROWS] = kernels.unit_columns(block, norm_bound or 0.0)
-        return cls(XT)
+        source = stored(X)
+        n, D = source.shape
+        rows = cls(np.empty((0, 0)), source=source, scaling=Scaling.of(D, center, scale, missing))
+        found = np.empty(n)
+        layout = Layout.of(D, D)
+
+        def measure(job: Job) -> None:
+            for at, XT in rows._blocks(NO_INDEX, job, layout):
+                inverse_norms(XT, norm_bound or 0.0, found[at : at + XT.shape[1]])
+
+        for _ in each(measure, layout.jobs(n)):
+            pass
+        rows._factors = found
+        return rows
 
     @property
     def n_rows(self) -> int:
         """Number of rows: secret unless the neighbouring relation makes it public."""
-        return int(self._XT.shape[1])
+        return self._source.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self._source.shape[1]
+
+    def sphered(self) -> FloatArray:
+        """Return all scaled rows as a new array (n, D), for problems that are small."""
+        out = np.empty(self._source.shape)
+        layout = Layout.of(self.n_columns, self.n_columns)
+        for at, XT in self._blocks(NO_INDEX, (0, self.n_rows), layout):
+            out[at : at + XT.shape[1]] = XT.T
+        return out
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+        count = self.n_rows if selection is None else len(selection)
         total = np.zeros(query.shape)
-        for block in self._blocks(selection):
-            query.add_block(block, point, total)
+        if count == 0:
+            return total
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        layout = Layout.of(self.n_columns, prod(query.shape))
+
+        def add_to(out: FloatArray, job: Job) -> FloatArray:
+            terms = query.terms(point, out)
+            if terms is not None:
+                span = Span(index, *job, layout.block)
+                self._source.add(terms, self._scaling, self._factors, span)
+                return out
+            for _, XT in self._blocks(index, job, layout):
+                query.add_block(XT, point, out)
+            return out
+
+        if total.size > _LARGE_SUM and layout.block == LONGEST_BLOCK:
+            return add_to(total, (0, count))
+        most = 1 if total.size > _LARGE_SUM else None
+        for part in each(lambda job: add_to(np.zeros(query.shape), job), layout.jobs(count), most):
+            total += part
         return total
 
-    def _blocks(self, selection: IntArray | None) -> Iterator[FloatArray]:
-        count = self.n_rows if selection is None else len(selection)
-        for start in range(0, count, BLOCK_ROWS):
-            stop = min(start + BLOCK_ROWS, count)
-            if selection is None:
-                yield np.ascontiguousarray(self._XT[:, start:stop])
-            else:
-                yield np.take(self._XT, selection[start:stop], axis=1)
+    def _blocks(
+        self, index: IntArray, job: Job, layout: Layout
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Yield positions and blocks of scaled rows as columns, all in the same memory."""
+        D = self.n_columns
+        start, stop = job
+        memory = np.empty(D * min(layout.block, stop - start))
+        for at in range(start, stop, layout.block):
+            width = min(layout.block, stop - at)
+            XT = memory[: D * width].reshape(D, width)
+            self._source.load(index, at, self._scaling, self._factors, XT)
+            yield at, XT

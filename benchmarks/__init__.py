@@ -1,0 +1,1 @@
+"""Speed against peers, as ratios taken in one run: `python -m benchmarks`."""

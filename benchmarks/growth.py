@@ -1,0 +1,107 @@
+"""How time and memory of a private fit grow with n, D, r and T: fitted exponents and a plot."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._measure import exponent, race
+from benchmarks._peak import fit, peak_beyond
+from benchmarks._rows import Row, Spread, at_most
+
+TOPIC = "growth"
+BASE = {"n": 20_000, "D": 64, "r": 4, "T": 30}
+SIZES = {
+    "n": (10_000, 20_000, 40_000, 80_000, 160_000, 320_000),
+    "D": (16, 32, 64, 128, 256, 512),
+    "r": (1, 2, 4, 8, 16, 32),
+    "T": (10, 20, 40, 80, 160, 320),
+}
+TIME_LIMITS = {"n": 1.1, "D": 2.0, "r": 1.1, "T": 1.1}
+LARGE = {"n": 1_000_000, "D": 100, "r": 5, "T": 3}
+"""800 MB of data: what does not grow with n is then below a tenth."""
+_LEAST = 2**20
+"""Peaks below 1 MiB are the allocator's, not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Seconds and bytes against one size, the others as in `BASE`."""
+
+    axis: str
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    memory: tuple[int, ...]
+
+    def tail(self, values: tuple[float, ...]) -> float:
+        """Return the exponent over the upper half, where fixed costs matter least."""
+        half = len(self.sizes) // 2
+        return exponent(self.sizes[half:], values[half:])
+
+
+def measure(axis: str, quick: bool) -> Curve:
+    sizes = SIZES[axis][:4] if quick else SIZES[axis]
+    shapes = {str(size): {**BASE, axis: size} for size in sizes}
+    X = {key: data(s["n"], s["D"]) for key, s in shapes.items()}
+    runners = {key: partial(fit, X[key], s["r"], s["T"]) for key, s in shapes.items()}
+    done = race(runners, turns=2 if quick else 3, budget=4 if quick else 25)
+    memory = tuple(max(peak_beyond(**s), _LEAST) for s in shapes.values())
+    return Curve(axis, sizes, tuple(done.seconds(key) for key in shapes), memory)
+
+
+def data(n: int, D: int) -> np.ndarray:
+    return np.random.default_rng(0).random((n, D)) - 0.5
+
+
+def rows(quick: bool, picture: Path | None = None) -> Iterator[Row]:
+    curves = [measure(axis, quick) for axis in SIZES]
+    for curve in curves:
+        others = ", ".join(f"{k}={v}" for k, v in BASE.items() if k != curve.axis)
+        span = f"{curve.axis} = {curve.sizes[0]} … {curve.sizes[-1]} ({others})"
+        time = Spread.exactly(curve.tail(curve.seconds))
+        limit = at_most(TIME_LIMITS[curve.axis])
+        top = curve.seconds[-1]
+        yield Row(TOPIC, f"time, {span}", f"{curve.axis}^k", "exponent", time, limit, top)
+        memory = Spread.exactly(curve.tail(curve.memory))
+        note = f"{curve.memory[-1] / 2**20:.0f} MiB beyond X at the largest"
+        yield Row(TOPIC, f"peak, {span}", f"{curve.axis}^k", "exponent", memory, note=note)
+    if not quick:
+        yield large()
+    if picture is not None:
+        plot(curves, picture)
+
+
+def large() -> Row:
+    size = 8 * LARGE["n"] * LARGE["D"]
+    peak = peak_beyond(**LARGE)
+    what = f"peak beyond X, {LARGE['n']:.0e} × {LARGE['D']} float64".replace("e+0", "e")
+    note = f"{peak / 2**20:.0f} MiB beside {size / 2**20:.0f} MiB of data"
+    measured = Spread.exactly(peak / size)
+    return Row(TOPIC, what, "size of X", "× X", measured, at_most(0.1), note=note)
+
+
+def plot(curves: list[Curve], path: Path) -> None:
+    from matplotlib.figure import Figure  # noqa: PLC0415 (an extra)
+
+    figure = Figure(figsize=(12, 5.5), layout="constrained")
+    axes = figure.subplots(2, len(curves), sharey="row")
+    for column, curve in zip(axes.T, curves, strict=True):
+        mebibytes = tuple(m / 2**20 for m in curve.memory)
+        for panel, values in zip(column, (curve.seconds, mebibytes), strict=True):
+            slope = curve.tail(values)
+            sizes = np.asarray(curve.sizes, dtype=float)
+            panel.loglog(sizes, values, "o", color="#1b6ca8")
+            line = values[-1] * (sizes / sizes[-1]) ** slope
+            panel.loglog(sizes, line, "-", color="#999999", label=f"{curve.axis}^{slope:.2f}")
+            panel.legend(frameon=False)
+            panel.grid(alpha=0.3)
+            panel.set_xticks(curve.sizes[::2], [f"{size:,}" for size in curve.sizes[::2]])
+            panel.set_xticks([], minor=True)
+        column[-1].set_xlabel(curve.axis)
+    axes[0, 0].set_ylabel("seconds")
+    axes[1, 0].set_ylabel("peak beyond X, MiB")
+    base = ", ".join(f"{k}={v}" for k, v in BASE.items())
+    figure.suptitle(f"One private fit (dp-ggd, ε=1); where not varied: {base}")
+    figure.savefig(path, dpi=110, metadata={"Software": None})

@@ -1,0 +1,109 @@
+"""One pass over large data against numpy as a researcher writes it, and against the roofline.
+
+Each function returns (name, our seconds, the peer's seconds, note), or a list of such. Contestants
+take turns, and the medians are those of the turns. "Equal threads" means that BLAS is limited to
+the same number for both; our passes keep to that limit too.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks._measure import race
+from stillspace.parts.queries import Glad
+from stillspace.rows import MemoryRows
+
+Answer = tuple[str, float, float, str]
+FLOOR = 2.0**-26
+
+
+def two_pass(X: Any, V: Any) -> Any:
+    """The mean GLAD term in plain numpy, formula by formula; X holds unit rows."""
+    Y = X @ V
+    R = X - Y @ V.T
+    distance = np.linalg.norm(R, axis=1)
+    return (R / np.maximum(distance, FLOOR)[:, None]).T @ Y
+
+
+def _gemm_peak(size: int = 1500) -> Callable[[], Any]:
+    A = np.random.default_rng(0).standard_normal((size, size))
+    return lambda: A @ A
+
+
+def _unit_rows(n: int, D: int, dtype: Any) -> Any:
+    X = np.random.default_rng(0).standard_normal((n, D), dtype=np.float32).astype(dtype)
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    return X
+
+
+def gradient(quick: bool = False) -> list[Answer]:
+    """Full-batch gradient, 4e5 × 256, r = 10, on one and two threads."""
+    n, D, r = (50_000 if quick else 400_000), 256, 10
+    V = np.linalg.qr(np.random.default_rng(1).standard_normal((D, r)))[0]
+    answers: list[Answer] = []
+    for dtype in (np.float64, np.float32):
+        X = _unit_rows(n, D, dtype)
+        rows = MemoryRows.prepare(X)
+        for threads in (1, 2):
+            answers += _gradient(X, rows, V, threads)
+        del X, rows
+    return answers
+
+
+def _gradient(X: Any, rows: MemoryRows, V: Any, threads: int) -> list[Answer]:
+    (n, D), r = X.shape, V.shape[1]
+    query, single = Glad(D, r), V.astype(X.dtype)
+    size = 1500
+    with threadpool_limits(threads):
+        done = race(
+            {
+                "ours": lambda: rows.add(query, V, None),
+                "numpy": lambda: two_pass(X, single),
+                "gemm": _gemm_peak(size),
+                "read": lambda: np.add.reduce(X.reshape(-1).view(np.uint64)),
+            },
+            turns=7,
+            budget=40,
+        )
+    ours, peer = done.seconds("ours"), done.seconds("numpy")
+    flops = n * D * (6 * r + 3)  # scores, residuals and products; a subtraction and a square
+    at_peak = flops * done.seconds("gemm") / (2 * size**3)
+    read = done.seconds("read") / threads
+    where = f"{n:.0e} × {D}, r={r}, {X.dtype}, {threads} threads".replace("e+0", "e")
+    bound = "flops at float64 GEMM speed" if at_peak > read else "one read of X"
+    return [
+        (f"full-batch gradient {where}", ours, peer, "two-pass numpy at equal threads"),
+        (f"gradient against the roofline, {where}", ours, max(at_peak, read), bound),
+    ]
+
+
+def genotypes(quick: bool = False) -> list[Answer]:
+    """A gradient on int8 calls, centred on the fly, against numpy on centred floats; r = 2."""
+    n, D, r = (600 if quick else 2387), 10_000, 2
+    rng = np.random.default_rng(0)
+    calls = rng.integers(0, 3, (n, D), dtype=np.int8)
+    rows = MemoryRows.prepare(calls, center=np.ones(D), missing=9)
+    V = np.linalg.qr(rng.standard_normal((D, r)))[0]
+    X = rows.sphered()
+    single = X.astype(np.float32)
+    done = race(
+        {
+            "ours": lambda: rows.add(Glad(D, r), V, None),
+            "float32": lambda: two_pass(single, V.astype(np.float32)),
+            "float64": lambda: two_pass(X, V),
+        },
+        turns=11,
+        budget=30,
+    )
+    note = "numpy gets rows that are centred and scaled already, at 4 and 8 times the memory"
+    return [
+        (
+            f"genotype gradient int8 {n} × {D}, r={r}, against {peer} naive",
+            done.seconds("ours"),
+            done.seconds(peer),
+            note,
+        )
+        for peer in ("float32", "float64")
+    ]

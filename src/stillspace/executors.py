@@ -1,0 +1,190 @@
+"""Which plans a compiled loop runs, and how it is fed; `run` runs all others step by step.
+
+A compiled loop takes over only what it does exactly: parts are compared by their exact type, so
+that a subclass with other ideas never runs the stock kernel. The plain loop is the specification.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels import loops
+from stillspace.parts.geometry import EntropicMirror, Polar, WaterFilling
+from stillspace.parts.outputs import Average, Last
+from stillspace.parts.queries import Glad, Reaper
+from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
+from stillspace.parts.schedules import Schedule
+from stillspace.parts.stops import Never
+from stillspace.plan import Plan
+from stillspace.release import Draws, Ledger, Release
+from stillspace.rows import MemoryRows, chain_length
+
+MOST_CELLS = 2**20
+"""Above this many cells (8 MB of float64) rows are not copied for a compiled loop: passes over
+them take long enough for the plain loop's overhead not to matter."""
+
+CHUNK_BYTES = 2**25
+"""Noise and selections of one chunk of iterations take at most about this much memory."""
+
+Chunk: TypeAlias = tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray, FloatArray, int]
+"""Rows, offsets and row numbers, noise, spacings, step sizes, and the first iteration."""
+
+_SAMPLINGS = (All, Poisson, WithoutReplacement, WithReplacement)
+_NO_INDICES: IntArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(slots=True)
+class CompiledLoop(ABC):
+    """A plan's iterations on a copy of the rows, a chunk of stacked draws at a time."""
+
+    plan: Plan
+    release: Release
+    rows: FloatArray
+    n_rows: int
+    average: FloatArray
+
+    def run(self, rng: np.random.Generator, ledger: Ledger) -> FloatArray:
+        """Run all iterations; return what the output rule makes its basis of."""
+        done, n_iter = 0, self.plan.n_iter
+        while done < n_iter:
+            count = min(self._chunk(), n_iter - done)
+            draws = self.release.draws(done, count, self.n_rows, rng, ledger)
+            used = self.advance(draws, done)
+            if used != count:
+                msg = f"A compiled loop used {used} of {count} draws."
+                raise RuntimeError(msg)
+            done += used
+        return self.average if self.average.size else self.point()
+
+    def advance(self, draws: Draws, first: int) -> int:
+        """Run as many iterations as there are draws, from iteration `first`; return how many."""
+        noise = self.release.query.noise
+        indices: IntArray = np.empty((0, *noise.shape), dtype=np.int64)
+        spacings = np.empty(0)
+        if draws.noise is not None:
+            indices = draws.noise
+            sigmas, where = np.unique(draws.sigmas, return_inverse=True)
+            spacings = np.array([noise.spacing(float(sigma)) for sigma in sigmas])[where]
+        offsets, chosen = _NO_INDICES, _NO_INDICES
+        if draws.selections is not None:
+            offsets, chosen = draws.selections.offsets, draws.selections.chosen
+        steps = _steps(self.plan.schedule, first, len(draws))  # type: ignore[arg-type]
+        return self.kernel((self.rows, offsets, chosen, indices, spacings, steps, first))
+
+    @abstractmethod
+    def kernel(self, chunk: Chunk) -> int:
+        """Call the compiled function."""
+
+    @abstractmethod
+    def point(self) -> FloatArray:
+        """Return the last point."""
+
+    def _chunk(self) -> int:
+        """Return the number of iterations whose draws fit into the memory of a chunk."""
+        sampling, cells = self.release.sampling, float(prod(self.release.query.shape))
+        if type(sampling) is not All:
+            cells += sampling.expected_size(self.release.size)
+        return max(int(CHUNK_BYTES / (8 * cells)), 1)
+
+
+@dataclass(slots=True)
+class GladLoop(CompiledLoop):
+    """GLAD with the polar step; V as rows, padded for the kernel."""
+
+    V: FloatArray
+
+    def kernel(self, chunk: Chunk) -> int:
+        """Call the compiled function."""
+        query = self.release.query
+        assert isinstance(query, Glad)
+        facts = (query.D, query.r, query.floor, self.release.divisor)
+        return loops.glad_polar(*chunk, facts, self.V, self.average)
+
+    def point(self) -> FloatArray:
+        """Return V."""
+        query = self.release.query
+        assert isinstance(query, Glad)
+        return np.ascontiguousarray(self.V[: query.r, : query.D].T)
+
+
+@dataclass(slots=True)
+class ReaperLoop(CompiledLoop):
+    """REAPER with water-filling or a mirror step."""
+
+    P: FloatArray
+    dual: FloatArray
+    geometry: int
+
+    def kernel(self, chunk: Chunk) -> int:
+        """Call the compiled function."""
+        query = self.release.query
+        assert isinstance(query, Reaper)
+        facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
+        return loops.reaper(*chunk, facts, self.geometry, self.P, self.dual, self.average)
+
+    def point(self) -> FloatArray:
+        """Return P."""
+        return self.P
+
+
+@lru_cache(maxsize=32)
+def _steps(schedule: Schedule, first: int, count: int) -> FloatArray:
+    """Return the step sizes of a chunk: public facts, the same in every run of a plan."""
+    return np.array([schedule.step(k) for k in range(first, first + count)], dtype=np.float64)
+
+
+def compiled_loop(plan: Plan, rows: MemoryRows, state: Any) -> CompiledLoop | None:
+    """Return the compiled loop for a plan from the given state of its geometry, or None."""
+    release = plan.release
+    if release is None or not _covered(plan, release) or not _small(release, rows):
+        return None
+    query, geometry = release.query, plan.geometry
+    sampled = type(release.sampling) is not All
+    lay_out = loops.as_stretches if sampled else loops.as_blocks
+    average = np.zeros((query.D, query.D) if type(plan.output) is Average else (0, 0))
+    D = loops.padded(query.D, 4)
+    common = (plan, release, lay_out(rows.sphered(), D), rows.n_rows, average)
+    if type(query) is Glad:
+        V = np.zeros((loops.padded(query.r, 2), D))
+        V[: query.r, : query.D] = state.T
+        return GladLoop(*common, V)
+    if type(geometry) is WaterFilling:
+        kind, P, dual = loops.WATER_FILLING, state, np.empty((0, 0))
+    else:
+        assert isinstance(geometry, EntropicMirror)
+        kind = loops.CAPPED_MIRROR if geometry.capped else loops.RESCALED_MIRROR
+        P, dual = state.P, state.log_P
+    return ReaperLoop(*common, P.copy(), dual.copy(), kind)
+
+
+def _covered(plan: Plan, release: Release) -> bool:
+    """Whether a compiled loop does exactly what this plan says."""
+    query, geometry = type(release.query), type(plan.geometry)
+    known = (query is Glad and geometry is Polar) or (
+        query is Reaper and geometry in (WaterFilling, EntropicMirror)
+    )
+    sigmas = {bool(z) for z in release.z} if isinstance(release.z, tuple) else {True}
+    return (
+        known
+        and type(plan) is Plan
+        and type(release) is Release
+        and type(release.sampling) in _SAMPLINGS
+        and type(plan.stop) is Never
+        and type(plan.output) in (Last, Average)
+        and getattr(plan.geometry, "r", None) == plan.n_components
+        and len(sigmas) == 1
+    )
+
+
+def _small(release: Release, rows: MemoryRows) -> bool:
+    """Whether the rows may be copied, and their sum is no longer a chain than was charged for."""
+    n, D = rows.n_rows, rows.n_columns
+    fits = loops.chain_length(n) <= chain_length(release.rows_bound)
+    return type(rows) is MemoryRows and n * D <= MOST_CELLS and fits

@@ -1,0 +1,63 @@
+"""Sums over the lanes of eight values at once, which takes a third of eight single sums; pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from stillspace.kernels.lanes import LANES, LanesType
+
+_lanes = LanesType()
+_I32 = ir.IntType(32)
+_EVEN, _ODD = (0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15)
+_FIRST, _SECOND = (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15)
+_LOW, _HIGH = (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15)
+
+
+def _totals(
+    _: Any,
+    a0: Any,  # noqa: ARG001
+    a1: Any,  # noqa: ARG001
+    a2: Any,  # noqa: ARG001
+    a3: Any,  # noqa: ARG001
+    a4: Any,  # noqa: ARG001
+    a5: Any,  # noqa: ARG001
+    a6: Any,  # noqa: ARG001
+    a7: Any,  # noqa: ARG001
+) -> Any:
+    """`totals(a0, …, a7)`: lane k is the sum of the lanes of a_k, three additions deep."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        def mix(a: Any, b: Any, lanes: tuple[int, ...]) -> Any:
+            return builder.shuffle_vector(
+                a, b, ir.Constant(ir.VectorType(_I32, LANES), list(lanes))
+            )
+
+        values = list(args)
+        for one, other in ((_EVEN, _ODD), (_FIRST, _SECOND), (_LOW, _HIGH)):
+            pairs = zip(values[::2], values[1::2], strict=True)
+            values = [builder.fadd(mix(a, b, one), mix(a, b, other)) for a, b in pairs]
+        return values[0]
+
+    return _lanes(*[_lanes] * LANES), generate
+
+
+def _interleaved(lanes: tuple[int, ...]) -> Any:
+    def interleaved(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            mask = ir.Constant(ir.VectorType(_I32, LANES), list(lanes))
+            return builder.shuffle_vector(*args, mask)
+
+        return _lanes(_lanes, _lanes), generate
+
+    return intrinsic(interleaved)
+
+
+totals: Callable[..., Any] = intrinsic(_totals)
+low_pairs: Callable[..., Any] = _interleaved((0, 8, 1, 9, 2, 10, 3, 11))
+"""a₀ b₀ a₁ b₁ a₂ b₂ a₃ b₃."""
+high_pairs: Callable[..., Any] = _interleaved((4, 12, 5, 13, 6, 14, 7, 15))
+"""a₄ b₄ a₅ b₅ a₆ b₆ a₇ b₇."""

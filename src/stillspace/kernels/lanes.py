@@ -1,0 +1,231 @@
+"""Eight numbers as one value inside compiled code: one for each of eight rows.
+
+Numba leaves vector instructions to the compiler's guess, which fails on short loops. These
+primitives state them. Each is the IEEE operation on every lane, so a lane's bits are those of
+plain scalar code in the same order, on any processor and in any lane (SPEC 4 a): eight rows cost
+what one costs, and no row sees another.
+
+Arrays are addressed by flat offsets from their first entry and must be C-contiguous float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba.core
+import numba.extending
+import numba.np.arrayobj
+from llvmlite import ir
+
+# numba's extension interface has no types
+cgutils: Any = numba.core.cgutils
+types: Any = numba.core.types
+models: Any = numba.extending.models
+intrinsic: Any = numba.extending.intrinsic
+register_model: Any = numba.extending.register_model
+make_array: Any = numba.np.arrayobj.make_array
+
+__all__ = [
+    "LANES",
+    "add",
+    "constant",
+    "divide",
+    "finite_or_zero",
+    "larger",
+    "load",
+    "multiply",
+    "root",
+    "spread",
+    "store",
+    "subtract",
+    "total",
+    "transpose",
+]
+
+LANES = 8
+"""As wide as the widest vector register; narrower machines take two or four for one."""
+
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_QUAD = ir.VectorType(ir.DoubleType(), 4)
+_I32 = ir.IntType(32)
+
+
+class LanesType(types.Type):  # type: ignore[misc]
+    """The type of a value of eight lanes, for numba."""
+
+    def __init__(self) -> None:
+        super().__init__(name="stillspace.Lanes")
+
+
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _VECTOR)
+
+
+_lanes = LanesType()
+register_model(LanesType)(_LanesModel)
+
+
+def _entry(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+    """Return the address of an entry of an array."""
+    return builder.gep(make_array(kind)(context, builder, array).data, [offset])
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    first = builder.insert_element(undefined, number, ir.Constant(_I32, 0))
+    mask = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
+    return builder.shuffle_vector(first, undefined, mask)
+
+
+def _load(_: Any, array: Any, offset: Any) -> Any:  # noqa: ARG001
+    """`load(array, offset)`: the eight entries from `offset` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _entry(context, builder, signature.args[0], *args)
+        return builder.load(builder.bitcast(address, _VECTOR.as_pointer()), align=8)
+
+    return _lanes(array, types.intp), generate
+
+
+def _store(_: Any, array: Any, offset: Any, lanes: Any) -> Any:  # noqa: ARG001
+    """`store(array, offset, lanes)`: write the eight entries from `offset` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _entry(context, builder, signature.args[0], *args[:2])
+        builder.store(args[2], builder.bitcast(address, _VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, _lanes), generate
+
+
+def _spread_entry(_: Any, array: Any, offset: Any) -> Any:  # noqa: ARG001
+    """`spread(array, offset)`: one entry in all lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _spread(builder, builder.load(_entry(context, builder, signature.args[0], *args)))
+
+    return _lanes(array, types.intp), generate
+
+
+def _constant(_: Any, number: Any) -> Any:  # noqa: ARG001
+    """`constant(x)`: a number in all lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        return _spread(builder, args[0])
+
+    return _lanes(types.float64), generate
+
+
+def _operation(name: str) -> Any:
+    def operation(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            return getattr(builder, name)(*args)
+
+        return _lanes(_lanes, _lanes), generate
+
+    return intrinsic(operation)
+
+
+def _larger(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    """`larger(a, b)`: a where a > b, else b."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+    return _lanes(_lanes, _lanes), generate
+
+
+def _root(_: Any, a: Any) -> Any:  # noqa: ARG001
+    """`root(a)`: the square root, correctly rounded."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        kind = ir.FunctionType(_VECTOR, [_VECTOR])
+        name = f"llvm.sqrt.v{LANES}f64"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+
+    return _lanes(_lanes), generate
+
+
+def _finite_or_zero(_: Any, a: Any) -> Any:  # noqa: ARG001
+    """`finite_or_zero(a)`: 0 where a is infinite or not a number (a − a is then not 0)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        difference = builder.fsub(args[0], args[0])
+        return builder.select(builder.fcmp_ordered("==", difference, zero), args[0], zero)
+
+    return _lanes(_lanes), generate
+
+
+def _total(_: Any, a: Any) -> Any:  # noqa: ARG001
+    """`total(a)`: the sum of the lanes by halves, three additions deep."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        parts = [builder.extract_element(args[0], ir.Constant(_I32, k)) for k in range(LANES)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [builder.fadd(parts[k], parts[k + half]) for k in range(half)]
+        return parts[0]
+
+    return types.float64(_lanes), generate
+
+
+def _transpose(
+    _: Any,
+    source: Any,
+    rows: Any,  # noqa: ARG001
+    target: Any,
+    offset: Any,  # noqa: ARG001
+    stride: Any,  # noqa: ARG001
+) -> Any:
+    """`transpose(source, rows, target, offset, stride)`: four columns of eight rows.
+
+    The four entries of `source` from each of the eight offsets in the tuple `rows` on become
+    lanes at offset, offset + stride, … of `target`.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+
+        def quad(offset: Any) -> Any:
+            address = _entry(context, builder, kinds[0], args[0], offset)
+            return builder.load(builder.bitcast(address, _QUAD.as_pointer()), align=8)
+
+        def mix(a: Any, b: Any, *lanes: int) -> Any:
+            mask = ir.Constant(ir.VectorType(_I32, len(lanes)), list(lanes))
+            return builder.shuffle_vector(a, b, mask)
+
+        def columns(a: Any, b: Any, c: Any, d: Any) -> list[Any]:
+            even, odd = (0, 4, 2, 6), (1, 5, 3, 7)
+            pairs = [(mix(a, b, *half), mix(c, d, *half)) for half in (even, odd)]
+            lower = [mix(*pair, 0, 1, 4, 5) for pair in pairs]
+            return lower + [mix(*pair, 2, 3, 6, 7) for pair in pairs]
+
+        quads = [quad(offset) for offset in cgutils.unpack_tuple(builder, args[1], LANES)]
+        at = args[3]
+        for first, second in zip(columns(*quads[:4]), columns(*quads[4:]), strict=True):
+            address = _entry(context, builder, kinds[2], args[2], at)
+            lanes = mix(first, second, *range(LANES))
+            builder.store(lanes, builder.bitcast(address, _VECTOR.as_pointer()), align=8)
+            at = builder.add(at, args[4])
+        return context.get_dummy_value()
+
+    tuple_of_rows = types.UniTuple(types.intp, LANES)
+    return types.none(source, tuple_of_rows, target, types.intp, types.intp), generate
+
+
+load: Callable[..., Any] = intrinsic(_load)
+store: Callable[..., None] = intrinsic(_store)
+spread: Callable[..., Any] = intrinsic(_spread_entry)
+constant: Callable[..., Any] = intrinsic(_constant)
+add: Callable[..., Any] = _operation("fadd")
+subtract: Callable[..., Any] = _operation("fsub")
+multiply: Callable[..., Any] = _operation("fmul")
+divide: Callable[..., Any] = _operation("fdiv")
+larger: Callable[..., Any] = intrinsic(_larger)
+root: Callable[..., Any] = intrinsic(_root)
+finite_or_zero: Callable[..., Any] = intrinsic(_finite_or_zero)
+total: Callable[..., float] = intrinsic(_total)
+transpose: Callable[..., None] = intrinsic(_transpose)

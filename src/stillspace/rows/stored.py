@@ -1,0 +1,139 @@
+"""The caller's array as it is, and how blocks of scaled rows are read from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace.kernels import jobs, storage
+
+NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Public facts about the cells: `(x − center) / scale`, and the code of a missing cell."""
+
+    center: FloatArray
+    unit: FloatArray
+    """1 / scale."""
+    missing: float = nan
+    plain: bool = False
+    """Whether the cells are taken as they are."""
+
+    @classmethod
+    def of(
+        cls,
+        D: int,
+        center: FloatArray | None = None,
+        scale: FloatArray | None = None,
+        missing: float | None = None,
+    ) -> Scaling:
+        """Return a scaling of D columns; what is None does nothing."""
+        return cls(
+            np.zeros(D) if center is None else np.ascontiguousarray(center),
+            np.ones(D) if scale is None else 1.0 / scale,
+            nan if missing is None else float(missing),
+            center is None and scale is None and missing is None,
+        )
+
+    def cells(self, factors: FloatArray) -> jobs.Cells:
+        """Return this with the rows' own factors, as compiled code takes it."""
+        return jobs.Cells(self.center, self.unit, factors, self.missing, self.plain)
+
+
+class Stored(Protocol):
+    """An array of rows in some storage type."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
+    ) -> None:
+        """Fill `XT` (D, b) with scaled rows, from position `start` of `index`, or of the array."""
+
+    def add(
+        self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
+    ) -> None:
+        """Add the terms of a run of blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenseRows:
+    """A NumPy array (n, D) of any real type and any strides."""
+
+    X: AnyArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.X.shape[0], self.X.shape[1]
+
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
+    ) -> None:
+        """Fill `XT`; an array in Fortran's order is read along its columns."""
+        s = scaling
+        facts = (s.center, s.unit, factors, s.missing, s.plain, XT)
+        if self._by_columns:
+            storage.load_columns(self.X.T, index, start, *facts)
+        else:
+            storage.load_dense(self.X, index, start, *facts)
+
+    def add(
+        self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
+    ) -> None:
+        """Add the terms of a run of blocks."""
+        if self._by_columns:
+            jobs.add_columns(self.X.T, terms, scaling.cells(factors), span)
+        else:
+            jobs.add_dense(self.X, terms, scaling.cells(factors), span)
+
+    @property
+    def _by_columns(self) -> bool:
+        return bool(self.X.flags.f_contiguous and not self.X.flags.c_contiguous)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseRows:
+    """Compressed sparse rows; a block at a time is made dense."""
+
+    X: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.X.shape[0], self.X.shape[1]
+
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
+    ) -> None:
+        """Fill `XT`; a cell that is not stored is a zero, and centred as one."""
+        X, s = self.X, scaling
+        facts = (s.center, s.unit, factors, s.missing, XT)
+        storage.load_sparse(X.data, X.indices, X.indptr, index, start, *facts)
+
+    def add(
+        self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
+    ) -> None:
+        """Add the terms of a run of blocks."""
+        X = self.X
+        jobs.add_sparse(X.data, X.indices, X.indptr, terms, scaling.cells(factors), span)
+
+
+def stored(X: Any) -> Stored:
+    """Return the rows of an array or a sparse matrix, without a copy where there need be none."""
+    if not sparse.issparse(X):
+        return DenseRows(X)
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return SparseRows(X)

@@ -1,0 +1,134 @@
+"""Blocks, jobs and threads: same terms, same sums, and the chain of additions that is charged."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from stillspace.kernels import passes, reference
+from stillspace.parts.queries import Glad, GladCost, IrlsPower, Reaper, ScoreMoment, SecondMoment
+from stillspace.rows import MemoryRows, chain_length, layout, threads
+from stillspace.rows.layout import Layout
+from tests.conftest import random_basis, unit_rows
+
+
+def glad(XT, V, floor):
+    """The terms (n, D, r), by the reference."""
+    residual, scores = reference.residual_to_basis(XT, V)
+    distance = reference.column_norms(residual)
+    weight = reference.clip_weights(distance, reference.column_norms(scores), floor)
+    return np.einsum("di,ji->idj", residual, scores * weight)
+
+
+@pytest.mark.parametrize(("D", "r"), [(7, 1), (20, 2), (70, 2), (130, 3), (65, 4), (41, 5), (9, 8)])
+@pytest.mark.parametrize("near", [1.0, 1e-8, 1e-15])
+def test_a_glad_term_has_the_bits_of_the_reference_in_every_kernel(rng, D, r, near):
+    """One row among zero rows: the sum is its term. Blocks of 16 k take the path in registers."""
+    V = random_basis(rng, D, r)
+    XT = V @ rng.standard_normal((r, 5)) + near * rng.standard_normal((D, 5))
+    XT /= np.linalg.norm(XT, axis=0)
+    want = glad(XT, V, 2.0**-26)
+    for b, at in ((1, 0), (16, 3), (16, 11), (21, 20), (64, 40)):
+        for i in range(5):
+            block, out = np.zeros((D, b)), np.zeros((D, r))
+            block[:, at] = XT[:, i]
+            Glad(D, r).add_block(block, V, out)
+            assert np.array_equal(out, want[i])
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(("D", "r", "b"), [(130, 3, 33), (256, 10, 128), (70, 2, 32), (5, 4, 7)])
+def test_blocks_against_the_reference(rng, D, r, b, stored):
+    XT, V = unit_rows(rng, b, D), random_basis(rng, D, r)
+    scratch = np.empty((D if stored else passes.CHUNK, b))
+    out = np.zeros((D, r))
+    passes.glad_block(XT, V, 2.0**-26, scratch, out)
+    np.testing.assert_allclose(out, glad(XT, V, 2.0**-26).sum(axis=0), atol=1e-13)
+    out[:] = 0.0
+    cost = passes.irls_block(XT, V, 2.0**-50, scratch, out)
+    distance = np.linalg.norm(XT - V @ V.T @ XT, axis=0)
+    np.testing.assert_allclose(out, (XT / distance) @ XT.T @ V, atol=1e-12)
+    assert cost == pytest.approx(distance.sum(), rel=1e-14)
+
+
+def test_scores_moment(rng):
+    XT, V = unit_rows(rng, 600, 9), random_basis(rng, 9, 3)
+    got = MemoryRows(XT).add(ScoreMoment(9, 3), V, None)
+    np.testing.assert_allclose(got, V.T @ XT @ XT.T @ V, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [Glad(40, 2), Glad(40, 5), IrlsPower(40, 3), SecondMoment(40), GladCost(40, 3), Reaper(40, 3)],
+    ids=lambda q: f"{q.name} {q.shape}",
+)
+def test_threads_do_not_change_a_bit(rng, query, monkeypatch):
+    monkeypatch.setattr(layout, "JOB_CELLS", 2**14)
+    n = 5003
+    X = rng.standard_normal((n, 40))
+    V = random_basis(rng, 40, getattr(query, "r", 3))
+    point = V @ V.T if isinstance(query, Reaper) else V
+    results = []
+    for count in (1, 2, 3):
+        monkeypatch.setattr(threads, "allowed_threads", lambda count=count: count)
+        results.append(MemoryRows.prepare(X).add(query, point, None))
+    assert len(Layout.of(40, 80).jobs(n)) > 3
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("n", [15, 16, 17, 255, 256, 257, 1023, 1024, 1025])
+def test_sums_move_by_one_term_across_block_and_job_limits(rng, n, monkeypatch):
+    """Rows on the subspace, where residuals are all rounding; several jobs and threads."""
+    monkeypatch.setattr(layout, "JOB_CELLS", 2**12)
+    D, r = 20, 2
+    V = random_basis(rng, D, r)
+    X = (V @ rng.standard_normal((r, n + 1))).T * 3.0
+    for A in (X, X.astype(np.float32)):
+        whole, part = MemoryRows.prepare(A), MemoryRows.prepare(A[:-1])
+        assert np.array_equal(whole.sphered()[:-1], part.sphered())
+        term = np.zeros((D, r))
+        Glad(D, r).add_block(np.ascontiguousarray(whole.sphered()[-1:].T), V, term)
+        moved = whole.add(Glad(D, r), V, None) - part.add(Glad(D, r), V, None)
+        np.testing.assert_allclose(moved, term, atol=1e-11)
+
+
+@pytest.mark.parametrize("D", [2, 20, 256, 4096, 10_000, 10**6])
+@pytest.mark.parametrize("r", [1, 10, 300])
+def test_the_chain_of_additions_is_no_longer_than_charged(D, r):
+    for n in (1, 100, 10**4, 10**7):
+        here = Layout.of(D, D * min(r, D))
+        blocks, jobs = -(-min(here.job, n) // here.block), len(here.jobs(n))
+        assert here.job % here.block == 0
+        assert 1 + here.block + blocks + jobs <= chain_length(n)
+
+
+def test_user_limits_on_threads_are_kept():
+    with threadpool_limits(1):
+        assert threads.allowed_threads() == 1
+    assert threads.allowed_threads() >= 1
+
+
+def test_work_is_done_in_order_and_errors_come_through():
+    assert list(threads.each(lambda k: k * k, list(range(20)))) == [k * k for k in range(20)]
+    with pytest.raises(ZeroDivisionError):
+        list(threads.each(lambda k: 1 // (k - 7), list(range(20))))
+
+
+def test_a_subclass_never_runs_the_stock_kernel(rng):
+    class Nothing(Glad):
+        def add_block(self, XT, point, out):
+            pass
+
+    X, V = rng.standard_normal((50, 6)), random_basis(rng, 6, 2)
+    assert MemoryRows.prepare(X).add(Glad(6, 2), V, None).any()
+    assert not MemoryRows.prepare(X).add(Nothing(6, 2), V, None).any()
+
+
+@pytest.mark.parametrize("query", [Glad(40, 2), Glad(40, 5), IrlsPower(40, 3)], ids=repr)
+def test_compiled_runs_of_blocks_equal_the_blocks(rng, query):
+    X, V = rng.standard_normal((700, 40)), random_basis(rng, 40, query.r)
+    rows, want = MemoryRows.prepare(X), np.zeros(query.shape)
+    sphered, step = rows.sphered(), Layout.of(40, np.prod(query.shape)).block
+    for start in range(0, 700, step):
+        query.add_block(np.ascontiguousarray(sphered[start : start + step].T), V, want)
+    assert np.array_equal(rows.add(query, V, None), want)
