@@ -8,8 +8,7 @@ Rows come as a three-dimensional array. Full batch: blocks (m, D, WIDTH), rows a
 last block filled up with zero rows. Sampled: (1, n + 1, D), so that a row is one stretch of memory,
 the last a zero row. D is filled up with zeros to a multiple of 4.
 `offsets` and `chosen` hold the selections of all iterations (`chosen[offsets[k]:offsets[k + 1]]`);
-no offsets means all rows. `noise` has no iterations where there is none at all; a spacing of 0
-says that an iteration has none.
+no offsets means all rows. `noise` has no iterations where there is none.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def glad_polar(
         for j in range(r):
             for d in range(D):
                 g = total(load(sums, (j * D_padded + d) * LANES))
-                if noise.shape[0] > 0 and spacings[k] > 0.0:
+                if noise.shape[0] > 0:
                     g = _on_lattice(g, noise[k, d, j], spacings[k])
                 moved[j, d] = V[j, d] + steps[k] * (g / divisor)
         polar_rows(moved, r, D, J, V)
@@ -177,7 +176,7 @@ def reaper(
         for d in range(D):
             for e in range(d, D):
                 g = (half[d, e] + half[e, d]) / 2.0
-                if noise.shape[0] > 0 and spacings[k] > 0.0:
+                if noise.shape[0] > 0:
                     g = _on_lattice(g, noise[k, d, e], spacings[k])
                 state[d, e] += steps[k] * (g / divisor)
                 state[e, d] = state[d, e]
