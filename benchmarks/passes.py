@@ -20,11 +20,15 @@ FLOOR = 2.0**-26
 
 
 def two_pass(X: Any, V: Any) -> Any:
-    """The mean GLAD term in plain numpy, formula by formula; X holds unit rows."""
+    """The sum of GLAD terms in plain numpy; X holds unit rows.
+
+    The weights go to the narrow factor: dividing R instead would cost numpy one more n × D array,
+    and make us look 1.2 to 1.4 times faster than we are.
+    """
     Y = X @ V
     R = X - Y @ V.T
     distance = np.linalg.norm(R, axis=1)
-    return (R / np.maximum(distance, FLOOR)[:, None]).T @ Y
+    return R.T @ (Y / np.maximum(distance, FLOOR)[:, None])
 
 
 def _gemm_peak(size: int = 1500) -> Callable[[], Any]:

@@ -195,3 +195,19 @@ class _nothing:
 
     def __exit__(self, *_):
         return False
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.uint8])
+@pytest.mark.parametrize("columns", [3, 4, 21, 515, 1030])
+def test_a_zero_row_changes_no_neighbour(rng, dtype, columns):
+    """Groups with a zero row are converted in another way: with the same bits."""
+    X = rng.integers(0, 100, (37, columns)).astype(dtype)
+    center = rng.random(columns)
+    for options in ({}, {"center": center, "missing": 7}):
+        want = MemoryRows.prepare(X, **options).sphered()
+        A = X.astype(np.float64)
+        A[[0, 9, 20]] = np.nan
+        got = MemoryRows.prepare(A, **options).sphered()
+        keep = np.setdiff1d(np.arange(37), [0, 9, 20])
+        assert np.array_equal(got[keep], want[keep])
+        assert not got[[0, 9, 20]].any()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
@@ -35,6 +37,25 @@ def _compiled(function: Callable[_P, _R], fastmath: bool | set[str]) -> Callable
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         compiled: Callable[_P, _R] = numba.njit(cache=True, **options)(function)
+        _stamp_cache(compiled)
     except (RuntimeError, OSError):  # "no locator available": nothing is writable
         compiled = numba.njit(**options)(function)
     return compiled
+
+
+def _stamp_cache(compiled: Any) -> None:
+    """Tie the cached machine code to all files of this folder.
+
+    It holds the code of functions that it calls from other files, but numba looks only at the file
+    in which it was declared: after an edit elsewhere an old residual would go on running. Where
+    numba keeps the stamp under another name, its own rule stays in force.
+    """
+    file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(file, "_source_stamp"):
+        file._source_stamp = _stamp()
+
+
+@lru_cache(maxsize=1)
+def _stamp() -> tuple[float, int]:
+    found = [path.stat() for path in Path(__file__).parent.glob("*.py")]
+    return max(s.st_mtime for s in found), sum(s.st_size for s in found)

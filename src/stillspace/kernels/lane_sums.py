@@ -1,4 +1,4 @@
-"""Sums over the lanes of eight values at once, which takes a third of eight single sums; pairs."""
+"""Sums over the lanes of eight values at once, with fewer shuffles than single sums; pairs."""
 
 from __future__ import annotations
 

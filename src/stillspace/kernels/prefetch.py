@@ -19,11 +19,15 @@ def _prefetch(_: Any, array: Any, row: Any, column: Any) -> Any:  # noqa: ARG001
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
-        inside = make_array(kind)(context, builder, args[0])
-        cell = cgutils.get_item_pointer(context, builder, kind, inside, list(args[1:]))
+        inside = make_array(kind)(context, builder, args[0])  # type: ignore[no-untyped-call]
+        cell = cgutils.get_item_pointer(  # type: ignore[no-untyped-call]
+            context, builder, kind, inside, list(args[1:])
+        )
         address = builder.bitcast(cell, ir.IntType(8).as_pointer())
-        signature_ = ir.FunctionType(ir.VoidType(), [address.type, _I32, _I32, _I32])
-        hint = cgutils.get_or_insert_function(builder.module, signature_, "llvm.prefetch.p0")
+        shape = ir.FunctionType(ir.VoidType(), [address.type, _I32, _I32, _I32])
+        hint = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, shape, "llvm.prefetch.p0"
+        )
         builder.call(
             hint, [address, *(ir.Constant(_I32, flag) for flag in (_READ, _SECOND_CACHE, _DATA))]
         )

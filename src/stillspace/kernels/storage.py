@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace.kernels.convert import convert
 from stillspace.kernels.jit import jit
 from stillspace.kernels.lanes import transpose
 from stillspace.kernels.prefetch import prefetch
@@ -86,6 +87,32 @@ def _announce(X: AnyArray, index: IntArray, first: int, d: int, width: int) -> N
 
 
 @jit
+def _convert_group(
+    X: AnyArray,
+    rows: IntArray,
+    scales: FloatArray,
+    center: FloatArray,
+    unit: FloatArray,
+    missing: float,
+    plain: bool,
+    d: int,
+    stop: int,
+    XT: FloatArray,
+    i: int,
+) -> None:
+    """Write columns d…stop of a group of rows, none of them zero, to columns i… of `XT`."""
+    D, b = XT.shape
+    a0, a1, a2, a3 = rows[0] * D, rows[1] * D, rows[2] * D, rows[3] * D
+    a4, a5, a6, a7 = rows[4] * D, rows[5] * D, rows[6] * D, rows[7] * D
+    s0, s1, s2, s3 = scales[0], scales[1], scales[2], scales[3]
+    s4, s5, s6, s7 = scales[4], scales[5], scales[6], scales[7]
+    factors = (s0, s1, s2, s3, s4, s5, s6, s7)
+    for e in range(d, stop, 4):
+        offsets = (a0 + e, a1 + e, a2 + e, a3 + e, a4 + e, a5 + e, a6 + e, a7 + e)
+        convert(X, offsets, factors, center, unit, e, missing, plain, XT, e * b + i, b)
+
+
+@jit
 def load_dense(
     X: AnyArray,
     index: IntArray,
@@ -99,29 +126,37 @@ def load_dense(
 ) -> None:
     """Fill `XT` (D, b) with rows start…start + b of `X`, or with those that `index` lists there."""
     D, b = XT.shape
-    group = np.empty((GROUP, min(D, STRIPE) + 8))  # the 8 keeps rows off each other's cache lines
+    group = np.empty((GROUP, min(D, STRIPE)))
+    rows, scales = np.empty(GROUP, dtype=np.int64), np.empty(GROUP)
     for i in range(0, b, GROUP):
         count = min(GROUP, b - i)
+        for k in range(count):
+            rows[k] = index[start + i + k] if len(index) > 0 else start + i + k
+            scales[k] = factors[rows[k]]
+        fast = X.flags.c_contiguous and count == GROUP and scales.min() > 0.0
         for d in range(0, D, STRIPE):
             width = min(STRIPE, D - d)
-            if d + STRIPE < D:  # shorter rows follow each other in memory, which needs no hint
+            if d + STRIPE < D:
                 _announce(X, index, start + i, d + STRIPE, min(STRIPE, D - d - STRIPE))
-            elif D > STRIPE:
-                _announce(X, index, start + i + GROUP, 0, STRIPE)
+            else:
+                _announce(X, index, start + i + GROUP, 0, min(STRIPE, D))
+            done = 0
+            if fast:
+                done = width // 4 * 4
+                _convert_group(X, rows, scales, center, unit, missing, plain, d, d + done, XT, i)
+            if done == width:
+                continue
             for k in range(count):
-                row = start + i + k
-                if len(index) > 0:
-                    row = index[row]
                 _scale_cells(
-                    X[row, d : d + width],
-                    center[d : d + width],
-                    unit[d : d + width],
-                    factors[row],
+                    X[rows[k], d + done : d + width],
+                    center[d + done : d + width],
+                    unit[d + done : d + width],
+                    scales[k],
                     missing,
                     plain,
                     group[k],
                 )
-            _transpose_group(group, count, width, XT[d : d + width], i)
+            _transpose_group(group, count, width - done, XT[d + done : d + width], i)
 
 
 @jit
