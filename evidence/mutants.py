@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -230,8 +231,9 @@ def table() -> str:
         msg = f"The tests are red without any mutant: {red}."
         raise RuntimeError(msg)
     rows = [(UNCHANGED.name, "none")]
-    for mutant in MUTANTS:
-        caught = catch(mutant)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(catch, MUTANTS))
+    for mutant, caught in zip(MUTANTS, found, strict=True):
         if caught is None:
             msg = f"No test catches the mutant {mutant.name!r}."
             raise RuntimeError(msg)

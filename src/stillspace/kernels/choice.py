@@ -73,6 +73,8 @@ def binomial_thresholds(n: int, q: float) -> tuple[int, tuple[int, ...]]:
     if len(weights) >= _LONGEST:
         raise ValueError(f"a binomial of {n} rows at rate {q} is too wide to be tabulated.")
     total, cumulative, thresholds = sum(weights), 0, []
+    while weights[-1] == 0:  # below 2^-256 of the largest: their threshold would be 1
+        weights.pop()
     for weight in weights:
         cumulative += weight
         thresholds.append((cumulative << _BITS) // total)

@@ -98,14 +98,14 @@ def _add_group(XT: FloatArray, i: int, V: FloatArray, floor: float, out: FloatAr
 def glad_few(XT: FloatArray, V: FloatArray, floor: float, out: FloatArray) -> None:
     """Add the GLAD terms of a block to `out` (D, r), r = 1 or 2; b is a multiple of 8.
 
-    A second component that is zero changes nothing: it adds and subtracts exact zeros.
+    A second component that is zero changes nothing: it adds and subtracts exact zeros. A block has
+    a sum of its own: `rows.chain_length` counts one addition a block, not one a group.
     """
     D, b = XT.shape
-    pair, sums = V, out
+    pair, sums = V, np.zeros((D, 2))
     if V.shape[1] == 1:
-        pair, sums = np.zeros((D, 2)), np.zeros((D, 2))
+        pair = np.zeros((D, 2))
         pair[:, :1] = V
     for i in range(0, b, LANES):
         _add_group(XT, i, pair, floor, sums)
-    if V.shape[1] == 1:
-        out += sums[:, :1]
+    out += sums[:, : V.shape[1]]

@@ -199,7 +199,11 @@ def load_sparse(
     missing: float,
     XT: FloatArray,
 ) -> None:
-    """Fill `XT` as `load_dense` does, from compressed sparse rows without duplicates."""
+    """Fill `XT` as `load_dense` does, from compressed sparse rows without duplicates.
+
+    A row whose columns lie outside the table, or outside what is stored, is not a row of it: it is
+    read as one that is not finite.
+    """
     D, b = XT.shape
     group = np.empty((GROUP, D))
     empty = np.zeros(D)  # what a cell that is not stored comes to, before the row's own factor
@@ -218,8 +222,15 @@ def load_sparse(
                 continue
             for d in range(D):
                 group[k, d] = empty[d] * factor
-            for at in range(limits[row], limits[row + 1]):
+            low, high = limits[row], limits[row + 1]
+            if low < 0 or high > len(data):
+                low, high = 0, 0
+                group[k] = np.nan
+            for at in range(low, high):
                 d, value = columns[at], np.float64(data[at])
+                if d < 0 or d >= D:
+                    group[k] = np.nan
+                    break
                 cell = ((value - center[d]) * unit[d]) * factor
                 group[k, d] = 0.0 if value == missing else cell
         _transpose_group(group, count, D, XT, i)

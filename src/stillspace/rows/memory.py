@@ -72,6 +72,8 @@ class MemoryRows:
         """
         source = stored(X)
         n, D = source.shape
+        if missing is not None and X.dtype == np.float32:
+            missing = float(np.float32(missing))  # the code as the cells hold it
         rows = cls(np.empty((0, 0)), source=source, scaling=Scaling.of(D, center, scale, missing))
         found = np.empty(n)
         layout = Layout.of(D, D)
@@ -118,8 +120,9 @@ class MemoryRows:
                 span = Span(index, *job, layout.block)
                 self._source.add(terms, self._scaling, self._factors, span)
                 return out
-            for _, XT in self._blocks(index, job, layout):
-                query.add_block(XT, point, out)
+            with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
+                for _, XT in self._blocks(index, job, layout):
+                    query.add_block(XT, point, out)
             return out
 
         if total.size > _LARGE_SUM and layout.block == LONGEST_BLOCK:
