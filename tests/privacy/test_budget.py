@@ -610,3 +610,23 @@ def test_races_for_the_last_of_the_budget(tmp_path):
     kills = pytest.importorskip("evidence.kills")
     found = kills.race(tmp_path, 8)
     assert set(found) == {"all of it spent, exactly", "never over the limit"}
+
+
+def test_a_charge_reads_and_writes_in_one_transaction(budget, monkeypatch):
+    """Nobody else can write between the tally that is judged and the entry that is made."""
+    statements = []
+    connect = sqlite3.connect
+
+    def traced(*args, **options):
+        connection = connect(*args, **options)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    budget.charge(gaussian(0.01), "replace-one")
+    begin = statements.index("BEGIN IMMEDIATE")
+    write = next(i for i, text in enumerate(statements) if text.startswith("INSERT"))
+    between = statements[begin + 1 : write]
+    assert any(text.startswith("SELECT") for text in between)
+    assert not any(text.startswith(("COMMIT", "BEGIN", "ROLLBACK", "END")) for text in between)
+    assert "COMMIT" in statements[write:]

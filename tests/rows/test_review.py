@@ -16,14 +16,15 @@ from stillspace.run import run
 
 
 def test_the_longest_chain_of_additions_is_charged_for():
-    """Rows whose terms round down in every addition to one long running sum."""
+    """Rows that would all be rounded the same way in one running sum over a whole job."""
     D = 9
-    n = 2 * Layout.of(D, 2 * D).job
+    job = Layout.of(D, 2 * D).job
+    n = 2 * job
     V = np.eye(D)[:, :2]
     XT = np.zeros((D, n))
     XT[2], XT[0] = 0.5, 0.75
-    running = 6.0 * np.arange(n // 8)
-    size = np.floor(np.log2(np.maximum(running, 1.0)))
+    running = 0.75 * ((np.arange(n) % job)[::8] + 8)
+    size = np.floor(np.log2(running))
     XT[0, ::8] += np.where(size >= 11, 2.0 ** (size - 53) + 2.0 ** (size - 60), 0.0)
     got = MemoryRows(XT).add(Glad(D, 2), V, None)[2, 0]
     exact = np.longdouble(0.75) * n + np.sum((XT[0] - 0.75).astype(np.longdouble))
