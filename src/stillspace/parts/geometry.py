@@ -56,8 +56,8 @@ def rebuild(U: FloatArray, eigenvalues: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Polar:
-    """`V ← polar(V + ηG)`, the paper's projection onto matrices with orthonormal columns."""
+class _OnBases:
+    """Geometries whose state is the point itself, a basis V (D, r)."""
 
     r: int
 
@@ -68,6 +68,11 @@ class Polar:
     def point(self, state: FloatArray) -> FloatArray:
         """Return V."""
         return state
+
+
+@dataclass(frozen=True, slots=True)
+class Polar(_OnBases):
+    """`V ← polar(V + ηG)`, the paper's projection onto matrices with orthonormal columns."""
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
         """Return the next V."""
@@ -75,18 +80,8 @@ class Polar:
 
 
 @dataclass(frozen=True, slots=True)
-class Geodesic:
+class Geodesic(_OnBases):
     """`V ← Exp_V(ηG)` on the Grassmannian, G made tangent first (Edelman, Arias, Smith 1998)."""
-
-    r: int
-
-    def enter(self, value: FloatArray) -> FloatArray:
-        """Return a basis."""
-        return as_basis(value, self.r)
-
-    def point(self, state: FloatArray) -> FloatArray:
-        """Return V."""
-        return state
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
         """Return the next V."""
@@ -202,18 +197,8 @@ class EntropicMirror:
 
 
 @dataclass(frozen=True, slots=True)
-class Orthonormalize:
+class Orthonormalize(_OnBases):
     """`V ← orth(G)`: the direction itself is the new point (IRLS-power)."""
-
-    r: int
-
-    def enter(self, value: FloatArray) -> FloatArray:
-        """Return a basis."""
-        return as_basis(value, self.r)
-
-    def point(self, state: FloatArray) -> FloatArray:
-        """Return V."""
-        return state
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
         """Return the next V."""
@@ -221,18 +206,8 @@ class Orthonormalize:
 
 
 @dataclass(frozen=True, slots=True)
-class TopEigenvectors:
+class TopEigenvectors(_OnBases):
     """`V ←` the top r eigenvectors of G (FMS)."""
-
-    r: int
-
-    def enter(self, value: FloatArray) -> FloatArray:
-        """Return a basis."""
-        return as_basis(value, self.r)
-
-    def point(self, state: FloatArray) -> FloatArray:
-        """Return V."""
-        return state
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
         """Return the next V."""
