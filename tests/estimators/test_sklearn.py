@@ -171,8 +171,8 @@ def test_x_is_never_changed(make, data):
 def test_a_plain_private_fit_warns_of_nothing(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        PrivateRobustPCA(2).fit(data.X)
-        PrivatePCA(2).fit(data.X)
+        fits = [make(2).fit(data.X) for make in (PrivateRobustPCA, PrivatePCA)]
+    assert all(fit.privacy_.private for fit in fits)
 
 
 def test_weak_promises_warn(data):
