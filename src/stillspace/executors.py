@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +23,7 @@ from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plan import Plan
 from stillspace.release import Draws, Ledger, Release
-from stillspace.rows import MemoryRows, chain_length
+from stillspace.rows import MemoryRows, Rows, chain_length
 
 MOST_CELLS = 2**20
 """Above this many cells (8 MB of float64) rows are not copied for a compiled loop: passes over
@@ -138,10 +138,12 @@ def _steps(schedule: Schedule, first: int, count: int) -> FloatArray:
     return np.array([schedule.step(k) for k in range(first, first + count)], dtype=np.float64)
 
 
-def compiled_loop(plan: Plan, rows: MemoryRows, state: Any) -> CompiledLoop | None:
+def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     """Return the compiled loop for a plan from the given state of its geometry, or None."""
     release = plan.release
-    if release is None or not _covered(plan, release) or not _small(release, rows):
+    if release is None or type(rows) is not MemoryRows:
+        return None
+    if not _covered(plan, release) or not _small(release, rows):
         return None
     query, geometry = release.query, plan.geometry
     sampled = type(release.sampling) is not All
@@ -165,7 +167,8 @@ def compiled_loop(plan: Plan, rows: MemoryRows, state: Any) -> CompiledLoop | No
 def _covered(plan: Plan, release: Release) -> bool:
     """Whether a compiled loop does exactly what this plan says."""
     query, geometry = type(release.query), type(plan.geometry)
-    known = (query is Glad and geometry is Polar) or (
+    uncut = getattr(release.query, "cut", inf) == inf
+    known = (query is Glad and uncut and geometry is Polar) or (
         query is Reaper and geometry in (WaterFilling, EntropicMirror)
     )
     sigmas = {bool(z) for z in release.z} if isinstance(release.z, tuple) else {True}
@@ -188,4 +191,4 @@ def _small(release: Release, rows: MemoryRows) -> bool:
     would tell it where it is secret.
     """
     fits = loops.chain_length(release.rows_bound) <= chain_length(release.rows_bound)
-    return type(rows) is MemoryRows and release.size * rows.n_columns <= MOST_CELLS and fits
+    return release.size * rows.n_columns <= MOST_CELLS and fits

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.adaptive import AdaptivePlan, Answer
 from stillspace.executors import compiled_loop
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
 from stillspace.privacy.events import ComposedEvent
-from stillspace.release import Ledger
-from stillspace.rows import MemoryRows
+from stillspace.release import CeilingLedger, Ledger
+from stillspace.rows import OnceAdded, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +32,14 @@ class Result:
     """The second moment that the start released, if it did: free for post-processing."""
     costs: tuple[float, ...] = ()
     """The cost at the point before each iteration, where the query carries it (never private)."""
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """What else an adaptive method learnt from its releases."""
 
 
-def run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
-    """Run a plan; the ledger of what ran must equal the plan's event, or this raises."""
+def run(plan: Plan | AdaptivePlan, rows: Rows, rng: np.random.Generator) -> Result:
+    """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises."""
+    if isinstance(plan, AdaptivePlan):
+        return _run_adaptive(plan, rows, rng)
     ledger = Ledger()
     result = _run(plan, rows, rng, ledger)
     if isinstance(plan.stop, Never):
@@ -40,7 +47,7 @@ def run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
     return replace(result, event=ComposedEvent.of(ledger.events))
 
 
-def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger) -> Result:
+def _run(plan: Plan, rows: Rows, rng: np.random.Generator, ledger: Ledger) -> Result:
     value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
@@ -52,8 +59,26 @@ def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger)
     return Result(V, done, converged, ComposedEvent(), moment, costs)
 
 
+def _run_adaptive(plan: AdaptivePlan, rows: Rows, rng: np.random.Generator) -> Result:
+    """Ask, record, draw, read, take: until the method has no more to ask."""
+    method, kept = plan.method, OnceAdded(rows)
+    ledger = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
+    state = method.begin(plan.allowance)
+    passes = 0
+    while (ask := method.ask(state)) is not None:
+        joint = plan.joint_release(ask)
+        draws = joint.draw(rows.n_rows, rng, ledger)
+        values = joint.apply(kept, ask.point, draws)
+        sds = (draw.sigma / plan.size for draw in draws)
+        state = method.take(state, tuple(map(Answer, values, sds)))
+        passes += 1
+    found = method.outcome(state)
+    event = ledger.check(plan.event())
+    return Result(found.V, passes, False, event, found.moment, facts=found.facts)
+
+
 def _iterate(
-    plan: Plan, rows: MemoryRows, state: Any, rng: np.random.Generator, ledger: Ledger
+    plan: Plan, rows: Rows, state: Any, rng: np.random.Generator, ledger: Ledger
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
@@ -77,7 +102,7 @@ def _iterate(
 
 
 def _begin(
-    start: Start, r: int, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger
+    start: Start, r: int, rows: Rows, rng: np.random.Generator, ledger: Ledger
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):

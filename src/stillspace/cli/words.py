@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RandomStart, RunStart, Start
 from stillspace.release import Release
 
 
-def plan_in_words(plan: Plan) -> str:
+def plan_in_words(plan: Plan | AdaptivePlan) -> str:
     """Return one or two sentences that say what ran."""
+    if isinstance(plan, AdaptivePlan):
+        return (
+            f"{plan.name}: {plan.method.name}, at most {plan.method.n_passes} passes over all "
+            "rows; each release chooses the next within a total that was fixed beforehand."
+        )
     if plan.release is None or plan.n_iter == 0:
         return f"{plan.name}: {_start(plan.start, alone=True)}."
     return (

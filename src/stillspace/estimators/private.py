@@ -9,6 +9,7 @@ from warnings import warn
 import numpy.typing as npt
 from sklearn.utils import Tags
 
+from stillspace.adaptive import AdaptivePlan
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._validation import (
     as_array,
@@ -132,7 +133,7 @@ class _PrivateEstimator(SubspaceEstimator):
         printed = (_AS_PRINTED,) if calibration == "as-printed" else ()
         return seeded + printed
 
-    def _assumptions(self, plan: Plan, n: int) -> tuple[str, ...]:
+    def _assumptions(self, plan: Plan | AdaptivePlan, n: int) -> tuple[str, ...]:
         """Return what the guarantee takes for granted and what it does not cover (SPEC 4)."""
         k = self.rows_per_person
         stated = [
@@ -145,7 +146,7 @@ class _PrivateEstimator(SubspaceEstimator):
             "all parameters of the fit"
             + (", center and scale" if self.center is not None or self.scale is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
-            + (", the given start" if isinstance(plan.start, GivenStart) else "")
+            + (", the given start" if isinstance(getattr(plan, "start", None), GivenStart) else "")
             + " are public, not computed from these rows"
         )
         if self.nonfinite == "raise":

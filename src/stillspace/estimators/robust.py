@@ -127,6 +127,7 @@ class RobustPCA(SubspaceEstimator):
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
         plan = make_plan(self.algorithm, facts, **options)
+        assert isinstance(plan, Plan)
         missing = checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=True)
         rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)

@@ -7,16 +7,24 @@ from stillspace.kernels.compiled import (
     scores,
     unit_columns,
 )
-from stillspace.kernels.jobs import GLAD, IRLS, SCORES, Terms, scratch_rows
-from stillspace.kernels.passes import clip_weights, glad_block, irls_block, score_block
+from stillspace.kernels.jobs import GLAD, IRLS, NEWTON, SCORES, Terms, scratch_rows
+from stillspace.kernels.passes import (
+    clip_weights,
+    curvature_weights,
+    glad_block,
+    irls_block,
+    score_block,
+)
 
 __all__ = [
     "GLAD",
     "IRLS",
+    "NEWTON",
     "SCORES",
     "Terms",
     "clip_weights",
     "column_norms",
+    "curvature_weights",
     "glad_block",
     "irls_block",
     "residual_to_basis",

@@ -25,6 +25,7 @@ from stillspace.kernels.lanes import (
     store,
     subtract,
     total,
+    where_below,
 )
 
 FEW = 2
@@ -32,14 +33,13 @@ FEW = 2
 
 
 @jit
-def _weight(square: Any, y0: Any, y1: Any, floor: float) -> Any:
+def _weight(distance: Any, y0: Any, y1: Any, floor: float, cut: float) -> Any:
     """Return the clipped weights of eight rows; see `passes.clip_weights`."""
-    distance = root(square)
     size = root(add(multiply(y0, y0), multiply(y1, y1)))
     one = constant(1.0)
     weight = divide(one, larger(distance, constant(floor)))
     clip = larger(multiply(weight, multiply(distance, size)), one)
-    return finite_or_zero(divide(weight, clip))
+    return where_below(distance, constant(cut), finite_or_zero(divide(weight, clip)))
 
 
 @jit
@@ -65,8 +65,16 @@ def _sums(w: Any, r0: Any, r1: Any, r2: Any, r3: Any, r4: Any, r5: Any, r6: Any,
 
 
 @jit
-def _add_group(XT: FloatArray, i: int, V: FloatArray, floor: float, out: FloatArray) -> None:
-    """Add the terms of the eight rows from column i on to `out` (D, 2)."""
+def _add_group(
+    XT: FloatArray,
+    i: int,
+    V: FloatArray,
+    floor: float,
+    cut: float,
+    kept: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Add the terms of the eight rows from column i on to `out` (D, 2); see `glad_few`."""
     D, b = XT.shape
     y0 = y1 = constant(0.0)
     for d in range(D):
@@ -77,7 +85,12 @@ def _add_group(XT: FloatArray, i: int, V: FloatArray, floor: float, out: FloatAr
     for d in range(D):
         x = _residual(XT, d, i, V, y0, y1)
         square = add(square, multiply(x, x))
-    weight = _weight(square, y0, y1, floor)
+    distance = root(square)
+    weight = _weight(distance, y0, y1, floor, cut)
+    store(kept, i, y0)
+    store(kept, b + i, y1)
+    store(kept, 2 * b + i, distance)
+    store(kept, 3 * b + i, weight)
     w0, w1 = multiply(y0, weight), multiply(y1, weight)
     for d in range(0, D - 7, 8):
         r0, r1 = _residual(XT, d, i, V, y0, y1), _residual(XT, d + 1, i, V, y0, y1)
@@ -95,8 +108,12 @@ def _add_group(XT: FloatArray, i: int, V: FloatArray, floor: float, out: FloatAr
 
 
 @jit
-def glad_few(XT: FloatArray, V: FloatArray, floor: float, out: FloatArray) -> None:
+def glad_few(
+    XT: FloatArray, V: FloatArray, floor: float, cut: float, kept: FloatArray, out: FloatArray
+) -> None:
     """Add the GLAD terms of a block to `out` (D, r), r = 1 or 2; b is a multiple of 8.
+
+    `kept` (4, b) gets the two scores, the distances and the weights.
 
     A second component that is zero changes nothing: it adds and subtracts exact zeros. A block has
     a sum of its own: `rows.chain_length` counts one addition a block, not one a group.
@@ -107,5 +124,5 @@ def glad_few(XT: FloatArray, V: FloatArray, floor: float, out: FloatArray) -> No
         pair = np.zeros((D, 2))
         pair[:, :1] = V
     for i in range(0, b, LANES):
-        _add_group(XT, i, pair, floor, sums)
+        _add_group(XT, i, pair, floor, cut, kept, sums)
     out += sums[:, : V.shape[1]]

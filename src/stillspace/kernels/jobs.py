@@ -11,10 +11,16 @@ import numpy as np
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels.compiled import CHUNK
 from stillspace.kernels.jit import jit
-from stillspace.kernels.passes import STORED, glad_block, irls_block, score_block
+from stillspace.kernels.passes import (
+    STORED,
+    glad_block,
+    irls_block,
+    newton_block,
+    score_block,
+)
 from stillspace.kernels.storage import load_columns, load_dense, load_sparse
 
-GLAD, IRLS, SCORES = 0, 1, 2
+GLAD, IRLS, SCORES, NEWTON = 0, 1, 2, 3
 
 
 class Terms(NamedTuple):
@@ -25,8 +31,12 @@ class Terms(NamedTuple):
     floor: float
     out: FloatArray
     """(D, r); (r, r) for the moment of the scores."""
-    cost: FloatArray
-    """One number: the sum of distances, for IRLS."""
+    more: FloatArray
+    """What a pass has at hand besides: the sum of distances (IRLS), the curvature (Newton)."""
+    cut: float
+    """Rows at this distance or farther add nothing (GLAD, Newton)."""
+    cap: float
+    """Up to this distance a row's curvature counts in full (Newton)."""
 
 
 class Cells(NamedTuple):
@@ -51,7 +61,7 @@ class Span(NamedTuple):
 @jit
 def scratch_rows(kind: int, D: int, r: int) -> int:
     """Return how many coordinates' residuals have to be kept."""
-    keep: bool = kind == GLAD and r > STORED
+    keep: bool = kind in (GLAD, NEWTON) and r > STORED
     return D if keep else min(D, CHUNK)
 
 
@@ -62,11 +72,14 @@ def _add(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
     rows = scratch_rows(terms.kind, D, terms.V.shape[1])
     R = memory[: rows * b].reshape(rows, b)
     if terms.kind == GLAD:
-        glad_block(XT, terms.V, terms.floor, R, terms.out)
+        glad_block(XT, terms.V, terms.floor, terms.cut, R, terms.out)
+    elif terms.kind == NEWTON:
+        t = terms
+        newton_block(XT, t.V, t.floor, t.cut, t.cap, R, t.out, t.more)
     elif terms.kind == SCORES:
         score_block(XT, terms.V, terms.out)
     else:
-        terms.cost[0] += irls_block(XT, terms.V, terms.floor, R, terms.out)
+        terms.more[0] += irls_block(XT, terms.V, terms.floor, R, terms.out)
 
 
 @jit

@@ -159,6 +159,16 @@ def _finite_or_zero(_: Any, a: Any) -> Any:  # noqa: ARG001
     return _lanes(_lanes), generate
 
 
+def _where_below(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001
+    """`where_below(a, b, c)`: c where a < b, else 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], zero)
+
+    return _lanes(_lanes, _lanes, _lanes), generate
+
+
 def _total(_: Any, a: Any) -> Any:  # noqa: ARG001
     """`total(a)`: the sum of the lanes by halves, three additions deep."""
 
@@ -227,5 +237,6 @@ divide: Callable[..., Any] = _operation("fdiv")
 larger: Callable[..., Any] = intrinsic(_larger)
 root: Callable[..., Any] = intrinsic(_root)
 finite_or_zero: Callable[..., Any] = intrinsic(_finite_or_zero)
+where_below: Callable[..., Any] = intrinsic(_where_below)
 total: Callable[..., float] = intrinsic(_total)
 transpose: Callable[..., None] = intrinsic(_transpose)

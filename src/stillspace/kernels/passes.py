@@ -69,17 +69,20 @@ def add_products(A: FloatArray, W: FloatArray, out: FloatArray) -> None:
 
 
 @jit
-def clip_weights(distance: FloatArray, size: FloatArray, floor: float) -> FloatArray:
+def clip_weights(
+    distance: FloatArray, size: FloatArray, floor: float, cut: float = np.inf
+) -> FloatArray:
     """Return `1/max(distance, floor)`, lowered so that times `distance · size` it is at most 1.
 
     Mathematically the clip never acts; it keeps the bound when V is orthonormal only up to
-    rounding (SPEC 9.10). A weight that is not finite becomes zero.
+    rounding (SPEC 9.10). A weight that is not finite becomes zero, and so does that of a row at
+    the distance `cut` or farther.
     """
     weight = np.empty_like(distance)
     for i in range(len(distance)):
         w = 1.0 / max(distance[i], floor)
         w = w / max(w * (distance[i] * size[i]), 1.0)
-        weight[i] = w if np.isfinite(w) else 0.0
+        weight[i] = w if np.isfinite(w) and distance[i] < cut else 0.0
     return weight
 
 
@@ -97,25 +100,73 @@ def _distances(XT: FloatArray, V: FloatArray, Y: FloatArray, R: FloatArray) -> F
 
 
 @jit
-def glad_block(XT: FloatArray, V: FloatArray, floor: float, R: FloatArray, out: FloatArray) -> None:
-    """Add the GLAD terms of a block to `out` (D, r). `R` is scratch, (D, b) or (CHUNK, b)."""
+def _glad(
+    XT: FloatArray, V: FloatArray, floor: float, cut: float, R: FloatArray, out: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Add the GLAD terms of a block to `out`; return its scores, distances and weights."""
     D, b = XT.shape
-    if V.shape[1] <= FEW and b % LANES == 0:
-        glad_few(XT, V, floor, out)
-        return
+    r = V.shape[1]
+    if r <= FEW and b % LANES == 0:
+        kept = np.empty((4, b))
+        glad_few(XT, V, floor, cut, kept, out)
+        return kept[:r], kept[2], kept[3]
     Y = scores(XT, V)
     distance = _distances(XT, V, Y, R)
     size = np.zeros(b)
     add_squares(Y, size)
-    weight = clip_weights(distance, np.sqrt(size), floor)
+    weight = clip_weights(distance, np.sqrt(size), floor, cut)
     W = Y * weight
     if len(R) == D:
         add_products(R, W, out)
-        return
+        return Y, distance, weight
     for d in range(0, D, CHUNK):
         stop = min(d + CHUNK, D)
         residual(XT[d:stop], V[d:stop], Y, R[: stop - d])
         add_products(R[: stop - d], W, out[d:stop])
+    return Y, distance, weight
+
+
+@jit
+def glad_block(
+    XT: FloatArray, V: FloatArray, floor: float, cut: float, R: FloatArray, out: FloatArray
+) -> None:
+    """Add the GLAD terms of a block to `out` (D, r). `R` is scratch, (D, b) or (CHUNK, b)."""
+    _glad(XT, V, floor, cut, R, out)
+
+
+@jit
+def curvature_weights(distance: FloatArray, weight: FloatArray, cap: float) -> FloatArray:
+    """Return `u = weight · min(cap, distance)`, at most 1."""
+    u = np.empty_like(distance)
+    for i in range(len(distance)):
+        u[i] = min(weight[i] * min(cap, distance[i]), 1.0)
+    return u
+
+
+@jit
+def newton_block(
+    XT: FloatArray,
+    V: FloatArray,
+    floor: float,
+    cut: float,
+    cap: float,
+    R: FloatArray,
+    out: FloatArray,
+    curvature: FloatArray,
+) -> None:
+    """Add the GLAD terms to `out`, `Σ u‖y‖²` and, where there is room, `Σ u yyᵀ` to `curvature`."""
+    Y, distance, weight = _glad(XT, V, floor, cut, R, out)
+    u = curvature_weights(distance, weight, cap)
+    r, b = Y.shape
+    size = np.zeros(b)
+    add_squares(Y, size)
+    total = 0.0
+    for i in range(b):
+        total += min(size[i], 1.0) * u[i]
+    curvature[0] += total
+    if len(curvature) > 1:
+        Y = Y / np.maximum(np.sqrt(size), 1.0)
+        add_products(Y * u, Y, curvature[1:].reshape(r, r))
 
 
 @jit

@@ -170,6 +170,16 @@ def _split(
     return mu, tuple(sampled.items())
 
 
+def full_batch_mu(event: ComposedEvent, relation: Relation) -> float:
+    """Return the μ of an event whose parts all read all rows, rounded up."""
+    if event.non_private_reasons:
+        raise NotAccountedError(f"this has no μ: {'; '.join(event.non_private_reasons)}.")
+    mu, sampled = _split(event, relation)
+    if sampled:
+        raise NotAccountedError("only releases of all rows have a μ; sampled steps have a curve.")
+    return mu
+
+
 def _squared_mu(event: GaussianEvent, relation: Relation) -> float:
     """(sensitivity/σ)²: infinite without noise, 0 where nobody can change the sum."""
     sensitivity = event.sensitivity(relation)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from itertools import groupby
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
+
+from stillspace.exceptions import NotAccountedError
 
 Relation: TypeAlias = Literal["replace-one", "add-or-remove-one"]
 RELATIONS: tuple[Relation, ...] = ("replace-one", "add-or-remove-one")
@@ -57,6 +60,9 @@ class GaussianEvent:
     """Fixed size: rows drawn from."""
     coordinates: int = 0
     sampler_error: float = 0.0
+    ceiling: bool = False
+    """Whether this stands for releases chosen one after another from earlier ones, whose Σμ² never
+    passes that of this one release (SPEC 4; docs/privacy.md)."""
 
     def __post_init__(self) -> None:
         for name in ("sigma", "norm_bound", "difference_bound", "slack", "sampler_error"):
@@ -75,6 +81,8 @@ class GaussianEvent:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
         if self.sampling.endswith("replacement"):
             self._check_fixed_size()
+        if self.ceiling and self.sampling != "all":
+            raise ValueError("a ceiling of chosen releases is proved for full batches only.")
 
     def _check_fixed_size(self) -> None:
         if self.population < 1 or self.batch_size < 1:
@@ -106,6 +114,15 @@ class GaussianEvent:
         """Return `z = sigma / sensitivity`; infinite when nobody can change the sum."""
         sensitivity = self.sensitivity(relation)
         return self.sigma / sensitivity if sensitivity > 0 else inf
+
+    def squared_mu(self, relation: Relation) -> Fraction:
+        """Return (sensitivity/σ)², not below the exact value: the sensitivity was rounded twice."""
+        sensitivity = Fraction(self.sensitivity(relation)) * (1 + Fraction(1, 1 << 51))
+        if sensitivity == 0:
+            return Fraction(0)
+        if self.sigma == 0:
+            raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
+        return (sensitivity / Fraction(self.sigma)) ** 2
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
@@ -183,6 +200,10 @@ class ComposedEvent:
     def from_dict(cls, stored: Mapping[str, Any]) -> ComposedEvent:
         """Read what `to_dict` wrote, checking every field again."""
         return cls(tuple((_event_from(part), int(part["count"])) for part in stored["parts"]))
+
+
+NOTHING = ComposedEvent()
+"""The event of what reads no row."""
 
 
 def _plain(value: Any) -> Any:

@@ -246,7 +246,7 @@ def _losses(event: GaussianEvent, terms: Terms) -> list[Fraction]:
         )
     relation = terms.neighboring_relation
     if event.sampling == "all":
-        square = _squared_mu(event, relation)
+        square = event.squared_mu(relation)
         if terms.kind == "gaussian":
             return [square]
         return [Fraction(a) * square / 2 for a in terms.orders]
@@ -258,16 +258,6 @@ def _losses(event: GaussianEvent, terms: Terms) -> list[Fraction]:
     if event.sigma == 0:
         raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
     return [Fraction(step_divergence(event, relation, a)) for a in terms.orders]
-
-
-def _squared_mu(event: GaussianEvent, relation: Relation) -> Fraction:
-    """(sensitivity/σ)², not below the exact value: the sensitivity was rounded twice."""
-    sensitivity = Fraction(event.sensitivity(relation)) * (1 + Fraction(1, 1 << 51))
-    if sensitivity == 0:
-        return Fraction(0)
-    if event.sigma == 0:
-        raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
-    return (sensitivity / Fraction(event.sigma)) ** 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from stillspace.adaptive import AdaptivePlan
 from stillspace.plan import Plan
 from stillspace.recipes.classic import fms, irls, reaper_irls
 from stillspace.recipes.facts import Facts, Recipe
+from stillspace.recipes.newton import newton
 from stillspace.recipes.options import listed
-from stillspace.recipes.paper import as_printed, fixed, glad, mirror, pca, water_filling
+from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
 __all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "make_plan"]
 
 
-def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
+def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan | AdaptivePlan:
     """Return the plan of a named algorithm, calibrated if the facts hold a budget.
 
     The known algorithms are the keys of `ROBUST` and `PRIVATE`. An option that is None means
@@ -77,7 +79,8 @@ ROBUST: dict[str, Recipe] = {
 }
 
 PRIVATE: dict[str, Recipe] = {
-    "auto": Recipe(fixed, ("n_iter",)),
+    "auto": Recipe(newton),
+    "dp-newton": Recipe(newton),
     "dp-pca": Recipe(pca),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),
     "dp-sggd": Recipe(partial(glad, sampled=True), (*_SHARED, *_BATCH, "geometry")),

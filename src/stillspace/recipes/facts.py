@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Sampling
 from stillspace.plan import Plan
@@ -61,5 +62,5 @@ Options: TypeAlias = Mapping[str, Any]
 class Recipe:
     """A function from public facts and options to a plan, with the names of its options."""
 
-    build: Callable[[Facts, Options], Plan]
+    build: Callable[[Facts, Options], Plan | AdaptivePlan]
     options: tuple[str, ...] = ()

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jobs import Span, Terms
+from stillspace.kernels.jobs import Span
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
+from stillspace.rows.protocols import RowSum
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, stored
 from stillspace.rows.threads import each
 
 _LARGE_SUM = 2**22
 """Entries of a sum of which no thread gets a copy of its own."""
-
-
-class RowSum(Protocol):
-    """A sum of row terms, as the rows see it."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the sum."""
-
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the terms of a block of rows, given as columns, to `out`."""
-
-    def terms(self, point: FloatArray, out: FloatArray) -> Terms | None:
-        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
 
 
 class MemoryRows:
