@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace.adaptive import AdaptivePlan
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import NotAccountedError
 from stillspace.metrics import subspace_error
@@ -46,7 +47,8 @@ def test_a_plan_depends_on_public_facts_only(name):
         for X in (rows(), np.zeros((300, 6)), np.full((300, 6), np.nan), 1e300 * rows(seed=1))
     ]
     assert len({fit.plan_ for fit in fits}) == 1
-    assert len({fit.n_iter_ for fit in fits}) == 1
+    if not isinstance(fits[0].plan_, AdaptivePlan):  # whose passes depend on releases
+        assert len({fit.n_iter_ for fit in fits}) == 1
     assert len({str(fit.privacy_) for fit in fits}) == 1
     for fit in fits:
         assert np.isfinite(fit.components_).all()

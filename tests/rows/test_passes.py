@@ -41,7 +41,7 @@ def test_blocks_against_the_reference(rng, D, r, b, stored):
     XT, V = unit_rows(rng, b, D), random_basis(rng, D, r)
     scratch = np.empty((D if stored else passes.CHUNK, b))
     out = np.zeros((D, r))
-    passes.glad_block(XT, V, 2.0**-26, scratch, out)
+    passes.glad_block(XT, V, 2.0**-26, np.inf, scratch, out)
     np.testing.assert_allclose(out, glad(XT, V, 2.0**-26).sum(axis=0), atol=1e-13)
     out[:] = 0.0
     cost = passes.irls_block(XT, V, 2.0**-50, scratch, out)
