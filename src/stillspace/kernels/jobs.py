@@ -66,8 +66,8 @@ def scratch_rows(kind: int, D: int, r: int) -> int:
 
 
 @jit
-def _add(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
-    """Add what one block gives."""
+def add_terms(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
+    """Add what one block gives; `memory` is scratch."""
     D, b = XT.shape
     rows = scratch_rows(terms.kind, D, terms.V.shape[1])
     R = memory[: rows * b].reshape(rows, b)
@@ -93,7 +93,7 @@ def add_dense(X: AnyArray, terms: Terms, cells: Cells, span: Span) -> None:
         XT = memory[: D * width].reshape(D, width)
         c = cells
         load_dense(X, span.chosen, at, c.center, c.unit, c.factors, c.missing, c.plain, XT)
-        _add(terms, XT, scratch)
+        add_terms(terms, XT, scratch)
 
 
 @jit
@@ -107,7 +107,7 @@ def add_columns(columns: AnyArray, terms: Terms, cells: Cells, span: Span) -> No
         XT = memory[: D * width].reshape(D, width)
         c = cells
         load_columns(columns, span.chosen, at, c.center, c.unit, c.factors, c.missing, c.plain, XT)
-        _add(terms, XT, scratch)
+        add_terms(terms, XT, scratch)
 
 
 @jit
@@ -125,4 +125,4 @@ def add_sparse(
         load_sparse(
             data, columns, limits, span.chosen, at, c.center, c.unit, c.factors, c.missing, XT
         )
-        _add(terms, XT, scratch)
+        add_terms(terms, XT, scratch)
