@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.executors import compiled_loop
+from stillspace.executors import Watch, compiled_loop
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
@@ -31,29 +31,49 @@ class Result:
     """The cost at the point before each iteration, where the query carries it (never private)."""
 
 
-def run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
-    """Run a plan; the ledger of what ran must equal the plan's event, or this raises."""
+def run(
+    plan: Plan, rows: MemoryRows, rng: np.random.Generator, watch: Watch | None = None
+) -> Result:
+    """Run a plan; the ledger of what ran must equal the plan's event, or this raises.
+
+    `watch` is shown the points of the loop (not of a start's own loop), for experiments. It draws
+    nothing and changes nothing: a watched run gives the bits of an unwatched one.
+    """
     ledger = Ledger()
-    result = _run(plan, rows, rng, ledger)
+    result = _run(plan, rows, rng, ledger, watch)
     if isinstance(plan.stop, Never):
         return replace(result, event=ledger.check(plan.event()))
     return replace(result, event=ComposedEvent.of(ledger.events))
 
 
-def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger) -> Result:
+def _run(
+    plan: Plan,
+    rows: MemoryRows,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    watch: Watch | None = None,
+) -> Result:
     value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
+    if watch is not None and 0 in watch.at:
+        point = plan.geometry.point(state)
+        watch.see(0, point, point)
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, watch)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, watch), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, ComposedEvent(), moment, costs)
 
 
 def _iterate(
-    plan: Plan, rows: MemoryRows, state: Any, rng: np.random.Generator, ledger: Ledger
+    plan: Plan,
+    rows: MemoryRows,
+    state: Any,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    watch: Watch | None,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
@@ -71,6 +91,8 @@ def _iterate(
         state = plan.geometry.step(state, G, plan.schedule.step(k))
         before, point = point, plan.geometry.point(state)
         memory = plan.output.push(memory, point, k)
+        if watch is not None and k + 1 in watch.at:
+            watch.see(k + 1, memory, point)
         if plan.stop(before, point, costs):
             return memory, k + 1, True, tuple(costs)
     return memory, plan.n_iter, False, tuple(costs)
