@@ -7,7 +7,9 @@ that a subclass with other ideas never runs the stock kernel. The plain loop is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf, prod
 from typing import Any, TypeAlias
 
@@ -39,6 +41,19 @@ _SAMPLINGS = (All, Poisson, WithoutReplacement, WithReplacement)
 _NO_INDICES: IntArray = np.empty(0, dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A look at the points of a run, after the numbers of iterations in `at` (0 is the start).
+
+    `see(done, memory, point)` gets what the output rule has by then and the point itself, each a
+    basis (D, r) or a matrix (D, D) that it must not change. Points are post-processing of
+    releases, so looking costs no privacy beyond what the run promises.
+    """
+
+    at: frozenset[int]
+    see: Callable[[int, FloatArray, FloatArray], None]
+
+
 @dataclass(slots=True)
 class CompiledLoop(ABC):
     """A plan's iterations on a copy of the rows, a chunk of stacked draws at a time."""
@@ -49,18 +64,36 @@ class CompiledLoop(ABC):
     n_rows: int
     average: FloatArray
 
-    def run(self, rng: np.random.Generator, ledger: Ledger) -> FloatArray:
+    def run(
+        self, rng: np.random.Generator, ledger: Ledger, watch: Watch | None = None
+    ) -> FloatArray:
         """Run all iterations; return what the output rule makes its basis of."""
         done, n_iter = 0, self.plan.n_iter
         while done < n_iter:
             count = min(self._chunk(), n_iter - done)
             draws = self.release.draws(done, count, self.n_rows, rng, ledger)
-            used = self.advance(draws, done)
+            used = 0
+            for part in self._parts(draws, done, watch):
+                used += self.advance(part, done + used)
+                if watch is not None and done + used in watch.at:
+                    watch.see(done + used, self.memory(), self.point())
             if used != count:
                 msg = f"A compiled loop used {used} of {count} draws."
                 raise RuntimeError(msg)
             done += used
+        return self.memory()
+
+    def memory(self) -> FloatArray:
+        """Return what the output rule makes its basis of."""
         return self.average if self.average.size else self.point()
+
+    @staticmethod
+    def _parts(draws: Draws, first: int, watch: Watch | None) -> Iterator[Draws]:
+        """Yield the draws of a chunk, cut where they are watched."""
+        looks = watch.at if watch is not None else frozenset()
+        cuts = sorted(k - first for k in looks if 0 < k - first < len(draws))
+        for low, high in pairwise([0, *cuts, len(draws)]):
+            yield draws if high - low == len(draws) else draws.part(low, high)
 
     def advance(self, draws: Draws, first: int) -> int:
         """Run as many iterations as there are draws, from iteration `first`; return how many."""

@@ -125,6 +125,12 @@ class Draws:
         noise = None if self.noise is None or sigma == 0.0 else self.noise[i]
         return Draw(selection, noise, sigma)
 
+    def part(self, low: int, high: int) -> Draws:
+        """Return the draws of iterations low…high−1 of these, as views."""
+        selections = None if self.selections is None else self.selections.part(low, high)
+        noise = None if self.noise is None else self.noise[low:high]
+        return Draws(selections, noise, self.sigmas[low:high])
+
 
 @dataclass(frozen=True, slots=True)
 class Release:

@@ -11,7 +11,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.adaptive import AdaptivePlan, Answer
-from stillspace.executors import compiled_loop
+from stillspace.executors import Watch, compiled_loop
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
@@ -36,25 +36,43 @@ class Result:
     """What else an adaptive method learnt from its releases."""
 
 
-def run(plan: Plan | AdaptivePlan, rows: Rows, rng: np.random.Generator) -> Result:
-    """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises."""
+def run(
+    plan: Plan | AdaptivePlan,
+    rows: Rows,
+    rng: np.random.Generator,
+    watch: Watch | None = None,
+) -> Result:
+    """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
+
+    `watch` sees every point that the loop moves to, as post-processing does. It costs the rows
+    nothing and changes nothing: a watched run gives the bits of an unwatched one.
+    """
     if isinstance(plan, AdaptivePlan):
         return _run_adaptive(plan, rows, rng)
     ledger = Ledger()
-    result = _run(plan, rows, rng, ledger)
+    result = _run(plan, rows, rng, ledger, watch)
     if isinstance(plan.stop, Never):
         return replace(result, event=ledger.check(plan.event()))
     return replace(result, event=ComposedEvent.of(ledger.events))
 
 
-def _run(plan: Plan, rows: Rows, rng: np.random.Generator, ledger: Ledger) -> Result:
+def _run(
+    plan: Plan,
+    rows: Rows,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    watch: Watch | None = None,
+) -> Result:
     value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
+    if watch is not None and 0 in watch.at:
+        point = plan.geometry.point(state)
+        watch.see(0, point, point)
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, watch)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, watch), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, ComposedEvent(), moment, costs)
 
@@ -78,7 +96,12 @@ def _run_adaptive(plan: AdaptivePlan, rows: Rows, rng: np.random.Generator) -> R
 
 
 def _iterate(
-    plan: Plan, rows: Rows, state: Any, rng: np.random.Generator, ledger: Ledger
+    plan: Plan,
+    rows: Rows,
+    state: Any,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    watch: Watch | None,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
@@ -96,6 +119,8 @@ def _iterate(
         state = plan.geometry.step(state, G, plan.schedule.step(k))
         before, point = point, plan.geometry.point(state)
         memory = plan.output.push(memory, point, k)
+        if watch is not None and k + 1 in watch.at:
+            watch.see(k + 1, memory, point)
         if plan.stop(before, point, costs):
             return memory, k + 1, True, tuple(costs)
     return memory, plan.n_iter, False, tuple(costs)
