@@ -33,6 +33,14 @@ ROW_MARGIN = 16
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
 
+def checked_event(ran: ComposedEvent, planned: ComposedEvent) -> ComposedEvent:
+    """Return what ran, or raise if it is not what was planned."""
+    if ran != planned:
+        msg = "What ran differs from the plan that was accounted for; the result is withheld."
+        raise LedgerError(msg)
+    return ran
+
+
 @dataclass(slots=True)
 class Ledger:
     """The events of what ran, in order."""
@@ -45,11 +53,7 @@ class Ledger:
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return what ran, or raise if it is not what was planned."""
-        ran = ComposedEvent.of(self.events)
-        if ran != planned:
-            msg = "What ran differs from the plan that was accounted for; the result is withheld."
-            raise LedgerError(msg)
-        return ran
+        return checked_event(ComposedEvent.of(self.events), planned)
 
 
 @dataclass(slots=True)
@@ -86,10 +90,7 @@ class CeilingLedger(Ledger):
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return the ceiling, or raise if it is not what was planned."""
-        if planned != ComposedEvent.of([self.ceiling]):
-            msg = "What ran differs from the plan that was accounted for; the result is withheld."
-            raise LedgerError(msg)
-        return planned
+        return checked_event(ComposedEvent.of([self.ceiling]), planned)
 
     @property
     def _limit(self) -> Fraction:

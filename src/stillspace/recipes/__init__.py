@@ -9,6 +9,7 @@ from typing import Any
 
 from stillspace.adaptive import AdaptivePlan
 from stillspace.plan import Plan
+from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.recipes.classic import fms, irls, reaper_irls
 from stillspace.recipes.facts import Facts, Recipe
 from stillspace.recipes.newton import newton
@@ -18,11 +19,14 @@ from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_fillin
 __all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "make_plan"]
 
 
-def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan | AdaptivePlan:
+def make_plan(
+    algorithm: str, facts: Facts, *, beside: ComposedEvent = NOTHING, **options: Any
+) -> Plan | AdaptivePlan:
     """Return the plan of a named algorithm, calibrated if the facts hold a budget.
 
     The known algorithms are the keys of `ROBUST` and `PRIVATE`. An option that is None means
-    the recipe's own default.
+    the recipe's own default. The budget is that of the plan together with `beside`, other
+    releases of the same rows.
     """
     recipe = _lookup(algorithm, PRIVATE if facts.private else ROBUST)
     given = {key: value for key, value in options.items() if value is not None}
@@ -37,8 +41,14 @@ def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan | AdaptivePl
     if facts.epsilon is None or facts.delta is None:
         return plan
     if facts.calibration == "as-printed":
+        if beside != NOTHING:
+            msg = (
+                "The paper has neither a private centre nor summaries; "
+                "leave them out or use calibration='honest'."
+            )
+            raise ValueError(msg)
         return as_printed(plan, facts, facts.epsilon, facts.delta)
-    return plan.calibrate(facts.epsilon, facts.delta)
+    return plan.calibrate(facts.epsilon, facts.delta, beside=beside)
 
 
 def _lookup(algorithm: Any, table: Mapping[str, Recipe]) -> Recipe:
