@@ -8,7 +8,7 @@ known, and charged, before a row is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -18,13 +18,14 @@ from stillspace._typing import FloatArray
 from stillspace.adaptive import AdaptivePlan, Allowance
 from stillspace.median import PrivateMedian
 from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares
-from stillspace.plan import Plan
+from stillspace.plan import MomentStart, Plan
 from stillspace.privacy import ComposedEvent, mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts, make_plan
 from stillspace.release import Ledger, Release
 from stillspace.rows import Rows
 from stillspace.run import Result, run
+from stillspace.spectrum import count_components
 
 CENTER_SHARE = 0.1
 SUMMARY_SHARE = 0.05
@@ -54,6 +55,7 @@ class Stages:
     main: Plan | AdaptivePlan
     median: AdaptivePlan | None = None
     summaries: tuple[tuple[str, Release], ...] = ()
+    choose_components: bool = False
 
     def event(self) -> ComposedEvent:
         """Return the event of all stages, in the order in which they run."""
@@ -67,17 +69,30 @@ class Stages:
         return run(self.median, rows, rng)
 
     def find_subspace(self, rows: Rows, rng: np.random.Generator) -> Result:
-        """Run the main stage."""
-        return run(self.main, rows, rng)
+        """Run the main stage; where PCA is to choose the number of components, it does so now."""
+        result = run(self.main, rows, rng)
+        if not self.choose_components or isinstance(self.main, AdaptivePlan):
+            return result
+        assert isinstance(self.main.start, MomentStart)
+        assert result.moment is not None
+        release = self.main.start.release
+        sd = release.sigma(0) / release.size
+        r = count_components(result.moment, sd, self.main.n_components)
+        return replace(result, V=result.V[:, :r])
 
     def summarize(
         self, rows: Rows, V: FloatArray, rng: np.random.Generator
     ) -> tuple[dict[str, FloatArray], ComposedEvent]:
-        """Release the summaries at V (whose columns are the components); also what ran."""
+        """Release the summaries at V (whose columns are the components); also what ran.
+
+        Where fewer components were chosen than planned for, zero columns stand in for the rest.
+        """
         ledger, found = Ledger(), {}
+        point = np.zeros((len(V), self.main.n_components))
+        point[:, : V.shape[1]] = V
         for name, release in self.summaries:
             draw = release.draw(0, rows.n_rows, rng, ledger)
-            found[name] = release.apply(rows, V, draw)
+            found[name] = release.apply(rows, point, draw)
         return found, ComposedEvent.of(ledger.events)
 
 
@@ -93,7 +108,8 @@ def plan_stages(
     assert facts.epsilon is not None
     assert facts.delta is not None
     if not median and not summaries:
-        return Stages(make_plan(algorithm, facts, **options))
+        main = make_plan(algorithm, facts, **options)
+        return Stages(main, choose_components=facts.choose_components)
     mu = mu_from_budget(facts.epsilon, facts.delta)
     allowance = Allowance(mu, facts.n, facts.relation, facts.rows_per_person)
     center = None
@@ -114,7 +130,7 @@ def plan_stages(
     beside = NOTHING if center is None else center.event()
     beside += ComposedEvent.of(release.event(0) for _, release in releases)
     main = make_plan(algorithm, facts, beside=beside, **options)
-    return Stages(main, center, releases)
+    return Stages(main, center, releases, facts.choose_components)
 
 
 def distance_quantiles(counts: FloatArray, levels: FloatArray) -> FloatArray:

@@ -68,6 +68,7 @@ def test_add_or_remove_hides_the_number_of_rows(make, n):
     held = deep_text({k: v for k, v in vars(fit).items() if k != "components_"})
     if n in {137, 999}:
         assert not re.search(rf"(?<![.\d]){n}\b", held)
+    fit.route_ = reference.route_ = ""  # words that follow from releases
     assert len(pickle.dumps(fit)) == len(pickle.dumps(reference))
 
 
@@ -83,6 +84,11 @@ def test_a_private_fit_holds_nothing_but_public_things(make):
         "plan_",
         "privacy_",
         "n_features_in_",
+        "sketch_",
+        "error_estimate_",
+        "route_",
+        "variances_",
+        "distance_quantiles_",
     }
     assert "Generator" not in deep_text(vars(fit))
 

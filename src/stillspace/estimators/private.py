@@ -43,6 +43,9 @@ from stillspace.run import Result
 from stillspace.sketch import Sketch
 from stillspace.stages import SUMMARIES, Stages, distance_quantiles, plan_stages
 
+MOST_COMPONENTS = 10
+"""The largest number of components that n_components="auto" may choose."""
+
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 """Levels of `distance_quantiles_`."""
 
@@ -53,7 +56,7 @@ _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for 
 class _PrivateEstimator(SubspaceEstimator):
     """The way of the data: public facts → plan → calibrated → charged → rows read → guarantee."""
 
-    n_components: int | None
+    n_components: int | str | None
     epsilon: float
     delta: float | None
     center: npt.ArrayLike | str | None
@@ -178,10 +181,13 @@ class _PrivateEstimator(SubspaceEstimator):
         delta: float,
         calibration: str,
     ) -> Stages:
+        choose = isinstance(self.n_components, str) and self.n_components == "auto"
+        wanted = min(MOST_COMPONENTS, view.n_columns - 1) if choose else self.n_components
         facts = Facts(
             n=view.n_rows,
             D=view.n_columns,
-            r=checked_components(self.n_components, view.n_columns, view.n_rows),
+            r=checked_components(wanted, view.n_columns, view.n_rows),
+            choose_components=choose,
             epsilon=epsilon,
             delta=delta,
             relation=self.neighboring_relation,  # type: ignore[arg-type]
@@ -197,7 +203,8 @@ class _PrivateEstimator(SubspaceEstimator):
         self.error_estimate_ = float(result.facts.get("error_estimate", nan))
         self.route_ = str(result.facts.get("route", ""))
         variances = summaries.get("variances")
-        self.variances_ = None if variances is None else np.maximum(variances, 0.0)
+        r = len(self.components_)
+        self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
         counts = summaries.get("distances")
         levels = np.array(QUANTILES)
         self.distance_quantiles_ = None if counts is None else distance_quantiles(counts, levels)
@@ -278,15 +285,16 @@ class PrivateRobustPCA(_PrivateEstimator):
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int or "auto", default=None
         Dimension of the subspace, below the number of features; None means 2 (1 for two
-        features).
+        features). "auto" takes the number, up to 10, that stands out of the noisy second moment
+        with which "auto", "dp-newton" and "dp-pca" begin: it costs nothing.
     epsilon : float, default=1.0
     delta : float, default=None
         None means `min(n^−1.5, 1e-6)`.
     algorithm : str, default="auto"
-        "auto", "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap" or
-        "dp-pca".
+        "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; or one of the paper's: "dp-ggd",
+        "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
     center : array of shape (n_features,), "pairs", "median" or None, default=None
         A *public* vector, subtracted from every row; None means the origin, through which the
         subspace then goes. "pairs" fits differences of random disjoint pairs of rows, in which an
@@ -368,7 +376,7 @@ class PrivateRobustPCA(_PrivateEstimator):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
@@ -455,7 +463,7 @@ class PrivatePCA(_PrivateEstimator):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         epsilon: float = 1.0,
         delta: float | None = None,

@@ -37,6 +37,10 @@ def make_plan(
                 f"it has {listed(recipe.options)}."
             )
             raise ValueError(msg)
+    if facts.choose_components and not recipe.chooses:
+        able = _listed_able(PRIVATE if facts.private else ROBUST)
+        msg = f"{algorithm!r} needs a given number of components; able to choose it: {able}."
+        raise ValueError(msg)
     plan = replace(recipe.build(facts, given), name=algorithm)
     if facts.epsilon is None or facts.delta is None:
         return plan
@@ -49,6 +53,10 @@ def make_plan(
             raise ValueError(msg)
         return as_printed(plan, facts, facts.epsilon, facts.delta)
     return plan.calibrate(facts.epsilon, facts.delta, beside=beside)
+
+
+def _listed_able(table: Mapping[str, Recipe]) -> str:
+    return listed(name for name, recipe in table.items() if recipe.chooses)
 
 
 def _lookup(algorithm: Any, table: Mapping[str, Recipe]) -> Recipe:
@@ -89,9 +97,9 @@ ROBUST: dict[str, Recipe] = {
 }
 
 PRIVATE: dict[str, Recipe] = {
-    "auto": Recipe(newton),
-    "dp-newton": Recipe(newton),
-    "dp-pca": Recipe(pca),
+    "auto": Recipe(newton, chooses=True),
+    "dp-newton": Recipe(newton, chooses=True),
+    "dp-pca": Recipe(pca, chooses=True),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),
     "dp-sggd": Recipe(partial(glad, sampled=True), (*_SHARED, *_BATCH, "geometry")),
     "dp-gd-reap": Recipe(water_filling, _SHARED),

@@ -32,6 +32,8 @@ class Facts:
     relation: Relation = "replace-one"
     rows_per_person: int = 1
     calibration: Calibration = "honest"
+    choose_components: bool = False
+    """Whether r is only the largest number of components, one of 1…r to be chosen by a release."""
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.delta is None):
@@ -64,3 +66,5 @@ class Recipe:
 
     build: Callable[[Facts, Options], Plan | AdaptivePlan]
     options: tuple[str, ...] = ()
+    chooses: bool = False
+    """Whether it can choose the number of components from a second moment that it releases."""
