@@ -15,7 +15,7 @@ SKETCH_WIDTH = 0.36
 """Columns of a sketch for each unit of nμ. A sketch of m columns blurs a direction of variance λ by
 about λ/√m in each other direction, noise by 1/(nμ); both count over m directions where rows are
 of high rank, so that m grows with nμ. The factor was measured (docs/wide.md)."""
-LEAST_WIDTH, SEED = 32, 0
+LEAST_WIDTH, SEED, NONZEROS = 32, 0, 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,4 +74,4 @@ def chosen_sketch(sketch: Any, D: int, n: int, mu: float) -> Sketch | None:
             f"of features, got {sketch!r}."
         )
         raise ValueError(msg)
-    return Sketch(D, int(sketch), SEED)
+    return Sketch(D, int(sketch), SEED, nonzeros=min(NONZEROS, int(sketch)))
