@@ -22,7 +22,7 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plan import Plan
-from stillspace.release import Draws, Ledger, Release
+from stillspace.release import Draws, Ledger, Release, Seen, Watch
 from stillspace.rows import MemoryRows, chain_length
 
 MOST_CELLS = 2**20
@@ -37,6 +37,7 @@ Chunk: TypeAlias = tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray, F
 
 _SAMPLINGS = (All, Poisson, WithoutReplacement, WithReplacement)
 _NO_INDICES: IntArray = np.empty(0, dtype=np.int64)
+_NOTHING: FloatArray = np.empty((0, 0, 0, 0))
 
 
 @dataclass(slots=True)
@@ -49,20 +50,25 @@ class CompiledLoop(ABC):
     n_rows: int
     average: FloatArray
 
-    def run(self, rng: np.random.Generator, ledger: Ledger) -> FloatArray:
+    def run(
+        self, rng: np.random.Generator, ledger: Ledger, watch: Watch | None = None
+    ) -> FloatArray:
         """Run all iterations; return what the output rule makes its basis of."""
         done, n_iter = 0, self.plan.n_iter
         while done < n_iter:
             count = min(self._chunk(), n_iter - done)
             draws = self.release.draws(done, count, self.n_rows, rng, ledger)
-            used = self.advance(draws, done)
+            seen = np.empty((count, 2, *self.release.query.shape) if watch else (0, 0, 0, 0))
+            used = self.advance(draws, done, seen)
             if used != count:
                 msg = f"A compiled loop used {used} of {count} draws."
                 raise RuntimeError(msg)
+            if watch is not None:
+                watch(Seen(self.release, done, seen[:, 0], seen[:, 1], draws.selections))
             done += used
         return self.average if self.average.size else self.point()
 
-    def advance(self, draws: Draws, first: int) -> int:
+    def advance(self, draws: Draws, first: int, seen: FloatArray = _NOTHING) -> int:
         """Run as many iterations as there are draws, from iteration `first`; return how many."""
         noise = self.release.query.noise
         indices: IntArray = np.empty((0, *noise.shape), dtype=np.int64)
@@ -75,10 +81,10 @@ class CompiledLoop(ABC):
         if draws.selections is not None:
             offsets, chosen = draws.selections.offsets, draws.selections.chosen
         steps = _steps(self.plan.schedule, first, len(draws))
-        return self.kernel((self.rows, offsets, chosen, indices, spacings, steps, first))
+        return self.kernel((self.rows, offsets, chosen, indices, spacings, steps, first), seen)
 
     @abstractmethod
-    def kernel(self, chunk: Chunk) -> int:
+    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
         """Call the compiled function."""
 
     @abstractmethod
@@ -99,12 +105,12 @@ class GladLoop(CompiledLoop):
 
     V: FloatArray
 
-    def kernel(self, chunk: Chunk) -> int:
+    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
         """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Glad)
         facts = (query.D, query.r, query.floor, self.release.divisor)
-        return loops.glad_polar(*chunk, facts, self.V, self.average)
+        return loops.glad_polar(*chunk, facts, self.V, self.average, seen)
 
     def point(self) -> FloatArray:
         """Return V."""
@@ -121,12 +127,12 @@ class ReaperLoop(CompiledLoop):
     dual: FloatArray
     geometry: int
 
-    def kernel(self, chunk: Chunk) -> int:
+    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
         """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Reaper)
         facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
-        return loops.reaper(*chunk, facts, self.geometry, self.P, self.dual, self.average)
+        return loops.reaper(*chunk, facts, self.geometry, self.P, self.dual, self.average, seen)
 
     def point(self) -> FloatArray:
         """Return P."""

@@ -7,9 +7,11 @@ the same fields, so the claim and the run are one text.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import isinf
+from typing import TypeAlias
 
 import numpy as np
 
@@ -77,6 +79,24 @@ class Draws:
         sigma = float(self.sigmas[i])
         noise = None if self.noise is None or sigma == 0.0 else self.noise[i]
         return Draw(selection, noise, sigma)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What successive iterations of a release showed, for an audit that watches a run.
+
+    `points` and `released` are stacked; `selections` are secret and only an audit sees them.
+    """
+
+    release: Release
+    first: int
+    points: FloatArray
+    released: FloatArray
+    selections: Selections | None
+
+
+Watch: TypeAlias = Callable[[Seen], None]
+"""Called with what was released, as it is released. Nothing but an audit may watch a run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.executors import compiled_loop
 from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.sampling import Selections
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
 from stillspace.privacy.events import ComposedEvent
-from stillspace.release import Ledger
+from stillspace.release import Draw, Ledger, Release, Seen, Watch
 from stillspace.rows import MemoryRows
 
 
@@ -31,29 +32,41 @@ class Result:
     """The cost at the point before each iteration, where the query carries it (never private)."""
 
 
-def run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
-    """Run a plan; the ledger of what ran must equal the plan's event, or this raises."""
+def run(
+    plan: Plan, rows: MemoryRows, rng: np.random.Generator, watch: Watch | None = None
+) -> Result:
+    """Run a plan; the ledger of what ran must equal the plan's event, or this raises.
+
+    `watch` is for audits: it is shown every release and the secret selections.
+    """
     ledger = Ledger()
-    result = _run(plan, rows, rng, ledger)
+    result = _run(plan, rows, rng, ledger, watch)
     if isinstance(plan.stop, Never):
         return replace(result, event=ledger.check(plan.event()))
     return replace(result, event=ComposedEvent.of(ledger.events))
 
 
-def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger) -> Result:
-    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger)
+def _run(
+    plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger, watch: Watch | None
+) -> Result:
+    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, watch)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, watch)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, watch), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, ComposedEvent(), moment, costs)
 
 
 def _iterate(
-    plan: Plan, rows: MemoryRows, state: Any, rng: np.random.Generator, ledger: Ledger
+    plan: Plan,
+    rows: MemoryRows,
+    state: Any,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    watch: Watch | None,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
@@ -65,7 +78,10 @@ def _iterate(
     for k in range(plan.n_iter):
         assert plan.release is not None
         draw = plan.release.draw(k, rows.n_rows, rng, ledger)
-        G, cost = plan.release.query.unpack(plan.release.apply(rows, point, draw))
+        released = plan.release.apply(rows, point, draw)
+        if watch is not None:
+            watch(_seen(plan.release, k, point, released, draw))
+        G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
         state = plan.geometry.step(state, G, plan.schedule.step(k))
@@ -76,16 +92,30 @@ def _iterate(
     return memory, plan.n_iter, False, tuple(costs)
 
 
+def _seen(release: Release, k: int, point: FloatArray, released: FloatArray, draw: Draw) -> Seen:
+    chosen = draw.selection
+    selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
+    return Seen(release, k, point[None], np.asarray(released)[None], selections)
+
+
 def _begin(
-    start: Start, r: int, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger
+    start: Start,
+    r: int,
+    rows: MemoryRows,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    watch: Watch | None,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
-        moment = start.release.apply(rows, np.empty((0, 0)), draw)
+        nowhere = np.empty((0, 0))
+        moment = start.release.apply(rows, nowhere, draw)
+        if watch is not None:
+            watch(_seen(start.release, 0, nowhere, moment, draw))
         return top_eigenvectors(moment, r), moment
     if isinstance(start, RunStart):
-        result = _run(start.plan, rows, rng, ledger)
+        result = _run(start.plan, rows, rng, ledger, watch)
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None

@@ -123,6 +123,11 @@ class GaussianNoise(ABC):
         """The smallest variance of an entry, as a multiple of sigma²."""
         return 1.0
 
+    @property
+    def precision(self) -> FloatArray:
+        """Weights w of a block with −2 log density = Σ w x²/sigma², up to a constant."""
+        return np.ones(self.shape)
+
     def spacing(self, sigma: float) -> float:
         """Return γ: the largest power of two <= 2^-30 of the smallest standard deviation."""
         return _spacing(sigma, self.smallest_variance)
@@ -217,6 +222,12 @@ class SymmetricGaussian(GaussianNoise):
     def smallest_variance(self) -> float:
         """That of the off-diagonal entries."""
         return self.off_diagonal_variance
+
+    @property
+    def precision(self) -> FloatArray:
+        """Each entry of the upper triangle once."""
+        above = np.triu(np.full(self.shape, 1.0 / self.off_diagonal_variance), 1)
+        return above + np.eye(self.D)
 
     def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
         """Return the lattice indices of `count` independent symmetric blocks, stacked."""
