@@ -17,7 +17,7 @@ from stillspace.parts.queries import Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
 from stillspace.parts.schedules import Constant
 from stillspace.plan import GivenStart, MomentStart, Plan
-from stillspace.release import Release
+from stillspace.release import Ledger, Release
 from stillspace.run import run
 
 N, D = 6, 3
@@ -105,8 +105,9 @@ def test_the_score_is_the_log_likelihood_ratio(case, query):
 def score_matches(plan, pair):
     for coin in (False, True):
         seen, watch = [], WhiteBox(pair)
-        run(plan, pair.rows(np.array([coin])), seeded_generator(5 + coin),
-            lambda s: (seen.append(s), watch(s)))  # fmt: skip
+        run(plan, pair.rows(np.array([coin])), seeded_generator(5 + coin), seen.append)
+        for part in seen:
+            watch(part)
         expected = 0.0
         for part in seen:
             known = [None] * len(part.points)
@@ -184,14 +185,15 @@ def test_a_watched_run_is_the_run(case, query, monkeypatch):
     assert np.array_equal(quiet.V, watched.V)
     compiled = np.concatenate([part.released for part in seen])
     points = np.concatenate([part.points for part in seen])
-    draws = plan.release.draws  # stacked draws differ from single ones: hand out the stacked
-    stacked = draws(0, 4, N, seeded_generator(1), __import__("stillspace.release").release.Ledger())
+    # Stacked draws differ from single ones: hand out the stacked.
+    stacked = plan.release.draws(0, 4, N, seeded_generator(1), Ledger())
+
+    def draw(self, k, n_rows, rng, ledger):
+        ledger.record(self.event(k))
+        return stacked[k]
+
     monkeypatch.setattr(executors, "_covered", lambda *_: False)
-    monkeypatch.setattr(
-        Release,
-        "draw",
-        lambda self, k, n, rng, ledger: (ledger.record(self.event(k)), stacked[k])[1],
-    )
+    monkeypatch.setattr(Release, "draw", draw)
     run(plan, rows, seeded_generator(1), again.append)
     assert [part.first for part in again] == [0, 1, 2, 3]
     assert np.concatenate([part.released for part in again]) == pytest.approx(compiled, abs=1e-9)

@@ -97,7 +97,7 @@ class Target:
 
 
 def audit(
-    mechanism: Plan | Callable[[AnyArray], Any],
+    mechanism: Plan | Callable[[AnyArray], Any] | Any,
     *,
     claim: Guarantee | tuple[float, float] | None = None,
     delta: float | None = None,
@@ -133,8 +133,8 @@ def audit(
         subspace that a fit would publish.
     bounds : name or sequence of names, default=None
         "trade-off" (model-based: the plan's own curves), "clopper-pearson" (both error rates),
-        "accuracy" (the share of right guesses), "one-run" (several coins a run). Name them before you look: k of them share
-        1 − confidence. None means "trade-off" for a plan with one canary, "one-run" with several
+        "accuracy" (the share of right guesses), "one-run" (several coins a run). Name them before
+        you look: k of them share 1 − confidence. None means "trade-off" for a plan with one canary, "one-run" with several
         and "clopper-pearson" for a function.
     runs : int, default=2000
     canaries : int, default=1
@@ -155,7 +155,7 @@ def audit(
     Returns
     -------
     AuditReport
-        `str(report)` is the verdict in words; `stillspace.plots.draw_trade_off(report)` the picture.
+        `str(report)` is the verdict in words, `stillspace.plots.draw_trade_off(report)` a picture.
 
     Notes
     -----
@@ -228,7 +228,7 @@ def _plan_claim(
     return _stated(Guarantee.from_event(plan.event(), plan.relation, delta))
 
 
-def _stated(claim: Guarantee | tuple[float, float]) -> Claim:
+def _stated(claim: Any) -> Claim:
     if isinstance(claim, Guarantee):
         if claim.delta is None:
             msg = "The guarantee states no delta; give claim=(epsilon, delta)."
@@ -253,7 +253,8 @@ def _plan_target(
         raise ValueError(msg)
     white = adversary == "white-box"
     if white and plan.event().non_private_reasons:
-        msg = f"Nothing is left to guess for a white-box adversary: {plan.event().non_private_reasons[0]}."
+        reason = plan.event().non_private_reasons[0]
+        msg = f"Nothing is left to guess for a white-box adversary: {reason}."
         raise ValueError(msg)
     if neighbours is None:
         neighbours = _worst(plan, adversary, canaries, random_state)
@@ -413,12 +414,12 @@ def _bound(
         counts = count(scores, coins, threshold)
         right = (counts.correct, counts.runs)
         if name == "accuracy":
-            return Bound(
-                name, accuracy(*right, delta, level), level, False, threshold, *right[::-1]
-            )
-        assert guarantee is not None
-        facts = (guarantee.event, guarantee.neighboring_relation, delta, level)
-        return Bound(name, trade_off(*right, *facts)[0], level, True, threshold, *right[::-1])
+            epsilon = accuracy(*right, delta, level)
+        else:
+            assert guarantee is not None
+            relation = guarantee.neighboring_relation
+            epsilon = trade_off(*right, guarantee.event, relation, delta, level)[0]
+        return Bound(name, epsilon, level, name == "trade-off", threshold, *right[::-1])
     threshold = _best_threshold(
         scores[:split], coins[:split], lambda c: clopper_pearson(c, delta, level)
     )

@@ -5,9 +5,9 @@ lets an adversary guess the coin. If the mechanism is (ε, δ)-private, no adver
 a certain rate; one that did better refutes every smaller ε. All levels are one-sided: the true ε
 lies below a bound with probability at most α.
 
-None of these knows how the scores were made. What they need: one coin a run and independent runs
-(`clopper_pearson`, `accuracy`, `trade_off`), a threshold that does not depend on the runs that are counted, and
-for `one_run` independent coins, which may share a run.
+None of these knows how the scores were made. What they need: a threshold that does not depend on
+the runs that are counted; one coin a run and independent runs (`clopper_pearson`, `accuracy`,
+`trade_off`); for `one_run` independent coins, which may share a run.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def trade_off(
 
     Model-based: it assumes that the mechanism's trade-off curve is one of the claimed event's own,
     with all noise multiplied by some s (Gaussian curves for full batches, those of the mixtures for
-    sampled ones). A fair coin is guessed right with probability at most (1 + TV_s)/2, TV_s = δ_s(0),
-    whatever the adversary; a lower bound on that probability is an upper bound on s.
+    sampled ones). A fair coin is guessed right with probability at most (1 + TV_s)/2, where
+    TV_s = δ_s(0), whatever the adversary; a lower bound on that probability is an upper bound on s.
 
     That s < 1 refutes the claimed *curve* without any model: it says that some test tells the
     neighbours apart better than the claim allows. The ε at δ rests on the family.

@@ -71,9 +71,14 @@ def audit(
         if path is not None:
             check_writable(path)
     plan = _plan(
-        algorithm, epsilon, delta, (rows, features, components), relation, as_printed, default_start,
+        algorithm,
+        (epsilon, delta),
+        (rows, features, components),
+        relation,
         {"n_iter": n_iter, "batch_size": batch_size, "sampling": sampling},
-    )  # fmt: skip
+        as_printed=as_printed,
+        default_start=default_start,
+    )
     from stillspace.audit import audit as attack  # noqa: PLC0415  (--help need not wait)
 
     claim: dict[str, Any] = {"claim": (epsilon, delta)} if as_printed else {"delta": delta}
@@ -106,13 +111,13 @@ def audit(
 
 def _plan(
     algorithm: str,
-    epsilon: float,
-    delta: float,
+    claim: tuple[float, float],
     shape: tuple[int, int, int],
     relation: str,
+    options: dict[str, Any],
+    *,
     as_printed: bool,
     default_start: bool,
-    options: dict[str, Any],
 ) -> Plan:
     """Return the plan to attack, started at a public subspace unless asked otherwise."""
     import numpy as np  # noqa: PLC0415
@@ -121,6 +126,7 @@ def _plan(
     from stillspace.recipes import PRIVATE, Facts, make_plan  # noqa: PLC0415
 
     n, D, r = shape
+    epsilon, delta = claim
     if not (1 <= r < D and n >= 2):
         msg = f"An audit needs 1 <= components < features and rows >= 2, got {r}, {D} and {n}."
         raise UsageError(msg)
@@ -131,7 +137,7 @@ def _plan(
         msg = f"A claim needs epsilon > 0 and 0 < delta < 1, got {epsilon} and {delta}."
         raise UsageError(msg)
     calibration: Any = "as-printed" if as_printed else "honest"
-    facts = Facts(n, D, r, epsilon, delta, relation, calibration=calibration)  # type: ignore[arg-type]
+    facts = Facts(n, D, r, epsilon, delta, relation, calibration=calibration)
     known = PRIVATE[algorithm].options if algorithm in PRIVATE else ()
     if "start" in known and not default_start:
         options = {**options, "start": np.eye(D)[:r]}
