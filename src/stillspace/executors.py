@@ -22,7 +22,7 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plan import Plan
-from stillspace.release import Draws, Ledger, Release, Seen, Watch
+from stillspace.release import Draws, Ledger, Release, Seen, Witness
 from stillspace.rows import MemoryRows, chain_length
 
 MOST_CELLS = 2**20
@@ -51,20 +51,20 @@ class CompiledLoop(ABC):
     average: FloatArray
 
     def run(
-        self, rng: np.random.Generator, ledger: Ledger, watch: Watch | None = None
+        self, rng: np.random.Generator, ledger: Ledger, witness: Witness | None = None
     ) -> FloatArray:
         """Run all iterations; return what the output rule makes its basis of."""
         done, n_iter = 0, self.plan.n_iter
         while done < n_iter:
             count = min(self._chunk(), n_iter - done)
             draws = self.release.draws(done, count, self.n_rows, rng, ledger)
-            seen = np.empty((count, 2, *self.release.query.shape) if watch else (0, 0, 0, 0))
+            seen = np.empty((count, 2, *self.release.query.shape) if witness else (0, 0, 0, 0))
             used = self.advance(draws, done, seen)
             if used != count:
                 msg = f"A compiled loop used {used} of {count} draws."
                 raise RuntimeError(msg)
-            if watch is not None:
-                watch(Seen(self.release, done, seen[:, 0], seen[:, 1], draws.selections))
+            if witness is not None:
+                witness(Seen(self.release, done, seen[:, 0], seen[:, 1], draws.selections))
             done += used
         return self.average if self.average.size else self.point()
 

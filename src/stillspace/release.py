@@ -95,8 +95,8 @@ class Seen:
     selections: Selections | None
 
 
-Watch: TypeAlias = Callable[[Seen], None]
-"""Called with what was released, as it is released. Nothing but an audit may watch a run."""
+Witness: TypeAlias = Callable[[Seen], None]
+"""Called with what was released, as it is released. Nothing but an audit may have one."""
 
 
 @dataclass(frozen=True, slots=True)

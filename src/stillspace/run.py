@@ -14,7 +14,7 @@ from stillspace.parts.sampling import Selections
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
 from stillspace.privacy.events import ComposedEvent
-from stillspace.release import Draw, Ledger, Release, Seen, Watch
+from stillspace.release import Draw, Ledger, Release, Seen, Witness
 from stillspace.rows import MemoryRows
 
 
@@ -33,29 +33,29 @@ class Result:
 
 
 def run(
-    plan: Plan, rows: MemoryRows, rng: np.random.Generator, watch: Watch | None = None
+    plan: Plan, rows: MemoryRows, rng: np.random.Generator, witness: Witness | None = None
 ) -> Result:
     """Run a plan; the ledger of what ran must equal the plan's event, or this raises.
 
-    `watch` is for audits: it is shown every release and the secret selections.
+    `witness` is for audits: it is shown every release and the secret selections.
     """
     ledger = Ledger()
-    result = _run(plan, rows, rng, ledger, watch)
+    result = _run(plan, rows, rng, ledger, witness)
     if isinstance(plan.stop, Never):
         return replace(result, event=ledger.check(plan.event()))
     return replace(result, event=ComposedEvent.of(ledger.events))
 
 
 def _run(
-    plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger, watch: Watch | None
+    plan: Plan, rows: MemoryRows, rng: np.random.Generator, ledger: Ledger, witness: Witness | None
 ) -> Result:
-    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, watch)
+    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, witness)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, watch)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, witness)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger, watch), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, witness), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, ComposedEvent(), moment, costs)
 
@@ -66,7 +66,7 @@ def _iterate(
     state: Any,
     rng: np.random.Generator,
     ledger: Ledger,
-    watch: Watch | None,
+    witness: Witness | None,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
@@ -79,8 +79,8 @@ def _iterate(
         assert plan.release is not None
         draw = plan.release.draw(k, rows.n_rows, rng, ledger)
         released = plan.release.apply(rows, point, draw)
-        if watch is not None:
-            watch(_seen(plan.release, k, point, released, draw))
+        if witness is not None:
+            witness(_seen(plan.release, k, point, released, draw))
         G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
@@ -104,18 +104,18 @@ def _begin(
     rows: MemoryRows,
     rng: np.random.Generator,
     ledger: Ledger,
-    watch: Watch | None,
+    witness: Witness | None,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
         nowhere = np.empty((0, 0))
         moment = start.release.apply(rows, nowhere, draw)
-        if watch is not None:
-            watch(_seen(start.release, 0, nowhere, moment, draw))
+        if witness is not None:
+            witness(_seen(start.release, 0, nowhere, moment, draw))
         return top_eigenvectors(moment, r), moment
     if isinstance(start, RunStart):
-        result = _run(start.plan, rows, rng, ledger, watch)
+        result = _run(start.plan, rows, rng, ledger, witness)
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None

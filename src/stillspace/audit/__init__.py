@@ -3,5 +3,18 @@
 from stillspace.audit.audits import audit
 from stillspace.audit.neighbours import Neighbours, make_neighbours
 from stillspace.audit.report import AuditReport, Bound, Claim
+from stillspace.audit.residuals import NoiseReport, check_noise
+from stillspace.audit.sensitivity import Finding, search_sensitivity
 
-__all__ = ["AuditReport", "Bound", "Claim", "Neighbours", "audit", "make_neighbours"]
+__all__ = [
+    "AuditReport",
+    "Bound",
+    "Claim",
+    "Finding",
+    "Neighbours",
+    "NoiseReport",
+    "audit",
+    "check_noise",
+    "make_neighbours",
+    "search_sensitivity",
+]

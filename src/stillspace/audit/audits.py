@@ -134,8 +134,8 @@ def audit(
     bounds : name or sequence of names, default=None
         "trade-off" (model-based: the plan's own curves), "clopper-pearson" (both error rates),
         "accuracy" (the share of right guesses), "one-run" (several coins a run). Name them before
-        you look: k of them share 1 − confidence. None means "trade-off" for a plan with one canary, "one-run" with several
-        and "clopper-pearson" for a function.
+        you look: k of them share 1 − confidence. None means "one-run" for several canaries,
+        otherwise "trade-off" if the claim is a curve and "clopper-pearson" if it is one pair.
     runs : int, default=2000
     canaries : int, default=1
         Coins a run. More than one only for "one-run".
