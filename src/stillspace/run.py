@@ -33,7 +33,7 @@ class Result:
 
 
 def run(
-    plan: Plan, rows: MemoryRows, rng: np.random.Generator, witness: Witness | None = None
+    plan: Plan, rows: MemoryRows, rng: np.random.Generator, *, witness: Witness | None = None
 ) -> Result:
     """Run a plan; the ledger of what ran must equal the plan's event, or this raises.
 

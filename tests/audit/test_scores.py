@@ -105,7 +105,7 @@ def test_the_score_is_the_log_likelihood_ratio(case, query):
 def score_matches(plan, pair):
     for coin in (False, True):
         seen, watch = [], WhiteBox(pair)
-        run(plan, pair.rows(np.array([coin])), seeded_generator(5 + coin), seen.append)
+        run(plan, pair.rows(np.array([coin])), seeded_generator(5 + coin), witness=seen.append)
         for part in seen:
             watch(part)
         expected = 0.0
@@ -133,7 +133,7 @@ def test_a_start_that_is_released_is_scored_too():
     plan = plan_of(All(), start=MomentStart(moment, 0.2))
     pair = make_neighbours(plan, 0.3, "inliers")
     seen, watch = [], WhiteBox(pair)
-    run(plan, pair.rows(np.array([True])), seeded_generator(0), seen.append)
+    run(plan, pair.rows(np.array([True])), seeded_generator(0), witness=seen.append)
     watch(seen[0])
     x, y = pair.ones[0], pair.others[0]
     S = seen[0].released * N
@@ -159,7 +159,7 @@ def test_the_likelihood_ratio_has_mean_one_under_the_other_hypothesis():
     rows, ratios = pair.rows(np.array([False])), []
     for i in range(400):
         watch = WhiteBox(pair)
-        run(plan, rows, seeded_generator(i), watch)
+        run(plan, rows, seeded_generator(i), witness=watch)
         ratios.append(math.exp(watch.scores[0]))
     assert abs(np.mean(ratios) - 1) < 5 * np.std(ratios) / 20
     assert np.std(ratios) > 0.1
@@ -169,7 +169,7 @@ def test_fixed_sizes_need_equal_known_rows():
     plan = plan_of(WithoutReplacement(3, N))
     pair = Neighbours(np.random.default_rng(0).normal(size=(N - 1, D)), V0.T, np.eye(D)[1:2])
     with pytest.raises(ValueError, match="equal to each other"):
-        run(plan, pair.rows(np.array([True])), seeded_generator(0), WhiteBox(pair))
+        run(plan, pair.rows(np.array([True])), seeded_generator(0), witness=WhiteBox(pair))
 
 
 @pytest.mark.parametrize("query", [Glad(D, 1), Reaper(D, 1)], ids=lambda q: q.name)
@@ -181,7 +181,7 @@ def test_a_watched_run_is_the_run(case, query, monkeypatch):
     rows = make_neighbours(plan, 0.3, background).rows(np.array([True]))
     seen, again = [], []
     quiet = run(plan, rows, seeded_generator(1))
-    watched = run(plan, rows, seeded_generator(1), seen.append)
+    watched = run(plan, rows, seeded_generator(1), witness=seen.append)
     assert np.array_equal(quiet.V, watched.V)
     compiled = np.concatenate([part.released for part in seen])
     points = np.concatenate([part.points for part in seen])
@@ -194,7 +194,7 @@ def test_a_watched_run_is_the_run(case, query, monkeypatch):
 
     monkeypatch.setattr(executors, "_covered", lambda *_: False)
     monkeypatch.setattr(Release, "draw", draw)
-    run(plan, rows, seeded_generator(1), again.append)
+    run(plan, rows, seeded_generator(1), witness=again.append)
     assert [part.first for part in again] == [0, 1, 2, 3]
     assert np.concatenate([part.released for part in again]) == pytest.approx(compiled, abs=1e-9)
     assert np.concatenate([part.points for part in again]) == pytest.approx(points, abs=1e-9)

@@ -4,7 +4,7 @@ from stillspace.audit.audits import audit
 from stillspace.audit.neighbours import Neighbours, make_neighbours
 from stillspace.audit.report import AuditReport, Bound, Claim
 from stillspace.audit.residuals import NoiseReport, check_noise
-from stillspace.audit.sensitivity import Finding, search_sensitivity
+from stillspace.audit.sensitivity import Finding, Subject, search_sensitivity
 
 __all__ = [
     "AuditReport",
@@ -13,6 +13,7 @@ __all__ = [
     "Finding",
     "Neighbours",
     "NoiseReport",
+    "Subject",
     "audit",
     "check_noise",
     "make_neighbours",

@@ -50,7 +50,7 @@ class PlanAttack:
         rows = self._both[int(coins[0])] if len(coins) == 1 else self.neighbours.rows(coins)
         if self.adversary == "white-box":
             watch = WhiteBox(self.neighbours)
-            run(self.plan, rows, rng, watch)
+            run(self.plan, rows, rng, witness=watch)
             return watch.scores
         plan = self.plan if self.adversary == "components" else replace(self.plan, output=Last())
         return fit_score(self.neighbours, run(plan, rows, rng).V)
@@ -59,7 +59,7 @@ class PlanAttack:
         """Return the squared distance of the two laws in one run, in units of the noise."""
         watch = WhiteBox(self.neighbours)
         coins = np.ones(len(self.neighbours.ones), dtype=np.bool_)
-        run(self.plan, self.neighbours.rows(coins), rng, watch)
+        run(self.plan, self.neighbours.rows(coins), rng, witness=watch)
         return float(watch.information.mean())
 
     @cached_property

@@ -23,6 +23,7 @@ import numpy as np
 from randomgen import ChaCha
 
 from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels.laplace import draw_laplace
 from stillspace.kernels.lattice import TOTAL_VARIATION, draw_lattice
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "GaussianNoise",
     "IidGaussian",
     "SymmetricGaussian",
+    "half_laplace",
     "lattice_scale",
     "lattice_spacing",
     "secure_generator",
@@ -93,6 +95,17 @@ def _scale(sigma: float, variance: float, spacing: float) -> int:
     above = math.ceil(square)
     root = math.isqrt(above)
     return (root if root * root == above else root + 1) * _STEP
+
+
+def half_laplace(epsilon: float, rng: np.random.Generator) -> float:
+    """Return one draw of the discrete Laplace law on ½ℤ, P(x) ∝ exp(−epsilon·|x|), exactly.
+
+    For a number in ½ℤ that one person changes by at most 1 it gives pure `epsilon`-privacy, and
+    its result is a half-integer, so that no low bit says anything (SPEC 9.9).
+    """
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(f"epsilon must be a positive number, got {epsilon}")
+    return draw_laplace(Fraction(epsilon) / 2, rng) / 2
 
 
 class GaussianNoise(ABC):
