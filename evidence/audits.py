@@ -24,7 +24,7 @@ def table() -> str:
     rows = [_row(*case) for case in _cases()]
     return markdown(
         "Audits",
-        "Lower bounds on ε at 95 % confidence, all by the white-box adversary, one coin a run unless "
+        "Lower bounds on ε at 95 % confidence, by the white-box adversary, one coin a run unless "
         f"said. Correct plans claim ε = {EPSILON} at δ = {DELTA:g}, T = 30, n = 4000, D = 2, r = 1. "
         "The trade-off fit is model-based (curves of the claim's own family); the others are not. "
         f"Times are those of {JOBS} processes on a shared machine.",
@@ -102,9 +102,9 @@ def coverage() -> str:
     limit = int(binom.ppf(0.999, AUDITS, 0.05))
     return markdown(
         "Coverage",
-        f"{AUDITS} audits of 300 runs each, trade-off fit at 95 %, of mechanisms whose true ε is the "
-        f"claimed {EPSILON}. A right bound lies above it in at most 5 % ({AUDITS // 20}), up to chance "
-        f"(above {limit} once in a thousand tables).",
+        f"{AUDITS} audits of 300 runs each, trade-off fit at 95 %, of mechanisms whose true ε is "
+        f"the claimed {EPSILON}. A right bound lies above it in at most 5 % ({AUDITS // 20}), up to "
+        f"chance (above {limit} once in a thousand tables).",
         ["mechanism", "above the claim", "share"],
         [
             ("one Gaussian release of a number", above, f"{above / AUDITS:.3f}"),

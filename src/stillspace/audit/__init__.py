@@ -4,6 +4,7 @@ from stillspace.audit.audits import audit
 from stillspace.audit.neighbours import Neighbours, make_neighbours
 from stillspace.audit.report import AuditReport, Bound, Claim
 from stillspace.audit.residuals import NoiseReport, check_noise
+from stillspace.audit.selection import check_selection
 from stillspace.audit.sensitivity import Finding, Subject, search_sensitivity
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Subject",
     "audit",
     "check_noise",
+    "check_selection",
     "make_neighbours",
     "search_sensitivity",
 ]

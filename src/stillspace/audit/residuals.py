@@ -91,20 +91,26 @@ def check_noise(
         msg = f"fits must be at least 2, to compare their noise, got {fits}."
         raise ValueError(msg)
     rows = _rows(plan, X)
-    runs = []
+    runs: list[list[FloatArray]] = []
+    by_release: dict[int, list[FloatArray]] = {}
     for i in range(fits):
         seen: list[Seen] = []
         seed = None if random_state is None else random_state + i
         rng = secure_generator() if seed is None else seeded_generator(seed)
         run(plan, rows, rng, witness=seen.append)
-        runs.append([step for part in seen for step in _standardised(part, rows)])
+        runs.append([])
+        for part in seen:
+            found = _standardised(part, rows)
+            runs[-1] += found
+            by_release.setdefault(id(part.release), []).extend(found)
     level = alarm / 5
     everything = np.concatenate([z for steps in runs for z in steps])
     squares, count = float(np.sum(everything**2)), len(everything)
     low, high = (np.sqrt(squares / chi2.isf(p, count)) for p in (0.025, 0.975))
+    each = [np.concatenate(steps) for steps in by_release.values()]
     problems = [
-        *_size(squares, count, level),
-        *_law(everything, level),
+        *dict.fromkeys(word for z in each for word in _size(z, level / len(each))),
+        *dict.fromkeys(word for z in each for word in _law(z, level / len(each))),
         *_between_steps(runs, level),
         *_between_fits(runs, level),
     ]
@@ -137,7 +143,8 @@ def _standardised(seen: Seen, rows: MemoryRows) -> list[FloatArray]:
     return found
 
 
-def _size(squares: float, count: int, level: float) -> list[str]:
+def _size(values: FloatArray, level: float) -> list[str]:
+    squares, count = float(np.sum(values**2)), len(values)
     if squares < chi2.ppf(level, count):
         return ["There is less noise than stated."]
     if squares > chi2.isf(level, count):

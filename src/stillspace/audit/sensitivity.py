@@ -1,11 +1,12 @@
 """A search for rows and data sets that move a sum by more than the accountant was told (SPEC 4).
 
 Bounds are proved on paper; sums are computed in floating point, by several kernels, from several
-ways to store rows. The search tries (a) rows whose term is longer than its bound, or two whose terms
-are further apart than theirs, and (b) data sets of n and n + 1 rows, or of n rows with one replaced,
-whose computed sums differ by more than the event of a release says: around the limits of blocks and
-matrix products, with residuals at rounding level, at the floor and at a cut, with denormal, huge and
-tiny rows, with cells that are no numbers, and at points that are not quite what they should be.
+ways to store rows. The search tries (a) rows whose term is longer than its bound, or two whose
+terms are further apart than theirs, and (b) data sets of n and n + 1 rows, or of n rows with one
+replaced, whose computed sums differ by more than the event of a release says: around the limits of
+blocks and matrix products, with residuals at rounding level, at the floor and at a cut, with
+denormal, huge and tiny rows, with cells that are no numbers, and at points that are not quite what
+they should be.
 
 A query joins the search by an entry in `subjects`.
 """
@@ -34,6 +35,7 @@ from stillspace.parts.queries import (
     SecondMoment,
 )
 from stillspace.plan import GivenStart, Plan
+from stillspace.privacy import Relation
 from stillspace.release import Ledger, Release
 from stillspace.rows import MemoryRows
 
@@ -130,7 +132,7 @@ def _nowhere(rng: np.random.Generator, D: int, r: int) -> FloatArray:  # noqa: A
 
 
 def subjects(D: int, r: int) -> list[Subject]:
-    """Return every query with a bound: one list, from which the search, its tests and its table go."""
+    """Return every query with a bound: the one list of what is searched."""
     return [
         Subject(Glad(D, r), _basis, r),
         Subject(Reaper(D, r), _matrix, r),
@@ -223,7 +225,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int, FloatArray, Query], FloatAr
 }
 
 
-# --- ways to store rows and to add them up -----------------------------------------------------------
+# --- ways to store rows and to add them up --------------------------------------------------------
 
 
 def _integers(rows: FloatArray, kind: type, low: int, high: int) -> AnyArray:
@@ -233,19 +235,19 @@ def _integers(rows: FloatArray, kind: type, low: int, high: int) -> AnyArray:
     return np.asarray(np.clip(np.rint(cells), low, high).astype(kind))
 
 
+def _as_float32(rows: FloatArray) -> AnyArray:
+    with np.errstate(all="ignore"):
+        return rows.astype(np.float32)
+
+
 STORAGES: dict[str, Callable[[FloatArray], Table]] = {
     "float64": np.ascontiguousarray,
     "float64, by columns": np.asfortranarray,
-    "float32": lambda rows: _as_float32(rows),
+    "float32": _as_float32,
     "int8": lambda rows: _integers(rows, np.int8, -128, 127),
     "uint8": lambda rows: _integers(rows, np.uint8, 0, 255),
     "sparse": lambda rows: sparse.csr_array(np.where(np.abs(rows) < 1e-3, 0.0, rows)),
 }
-
-
-def _as_float32(rows: FloatArray) -> AnyArray:
-    with np.errstate(all="ignore"):
-        return rows.astype(np.float32)
 
 
 def _ways(subject: Subject) -> dict[str, AddsUp]:
@@ -302,7 +304,7 @@ def _by_loop(query: Query, r: int, table: Table, point: FloatArray) -> FloatArra
     return np.asarray(seen[0, 1] * release.divisor)
 
 
-# --- the search --------------------------------------------------------------------------------------
+# --- the search ----------------------------------------------------------------------------------
 
 
 def search_sensitivity(
@@ -378,7 +380,8 @@ def _searched(
                 rows = make(rng, n + 2, V, query)
                 worst[2:] = np.fmax(worst[2:], _sets_apart(query, add, store, rows, point, rng))
                 tried += 2
-    return Finding(query.name, kernel, storage, *map(float, worst), tried)
+    term, difference, added, replaced = map(float, worst)
+    return Finding(query.name, kernel, storage, term, difference, added, replaced, tried)
 
 
 def _scaled(rows: FloatArray) -> FloatArray:
@@ -424,11 +427,12 @@ def _sets_apart(
     order[0] = 1 if n == 1 or rng.integers(2) else n + 1  # the next one may be its opposite
     other = add(table[order], point)
     limits = []
-    for relation in ("add-or-remove-one", "replace-one"):
-        release = Release(query, n + 1, 1.0, relation=relation)  # type: ignore[arg-type]
+    relations: tuple[Relation, ...] = ("add-or-remove-one", "replace-one")
+    for relation in relations:
+        release = Release(query, n + 1, 1.0, relation=relation)
         # So little noise that its lattice adds next to nothing to what is allowed.
         event = replace(release, z=1e-3).event(0)
-        limits.append(event.sensitivity(relation))  # type: ignore[union-attr, arg-type]
+        limits.append(event.sensitivity(relation))  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
         gaps = [float(np.linalg.norm(np.ravel(x - here))) for x in (more, other)]
     return np.array([_over(gap, limit) for gap, limit in zip(gaps, limits, strict=True)])

@@ -23,8 +23,8 @@ import numpy as np
 from randomgen import ChaCha
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.laplace import draw_laplace
 from stillspace.kernels.lattice import TOTAL_VARIATION, draw_lattice
+from stillspace.parts.laplace import draw_laplace
 
 __all__ = [
     "SAMPLER_ERROR",

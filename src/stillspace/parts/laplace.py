@@ -3,10 +3,10 @@
 Canonne, Kamath and Steinke (2020), algorithms 1 and 2, in Python's integers: no floating point, so
 no error at all, if the words are independent and uniform. `rate` is a fraction; a float is one.
 
-1. *exp(−γ), 0 ≤ γ ≤ 1.* Flip coins of probability γ/1, γ/2, γ/3, … until one fails, at the N-th. Then
-   P(N > n) = γⁿ/n!, so P(N is odd) = Σ (−γ)ⁿ/n! = exp(−γ).
-2. *Geometric.* With rate = s/t: U uniform below t, kept with probability exp(−U/t); V counts heads of
-   coins exp(−1); then U + tV has P(x) ∝ exp(−x/t), and ⌊(U + tV)/s⌋ has P(y) ∝ exp(−y·s/t).
+1. *exp(−γ), 0 ≤ γ ≤ 1.* Flip coins of probability γ/1, γ/2, γ/3, … until one fails, at the N-th.
+   Then P(N > n) = γⁿ/n!, so P(N is odd) = Σ (−γ)ⁿ/n! = exp(−γ).
+2. *Geometric.* With rate = s/t: U uniform below t, kept with probability exp(−U/t); V counts heads
+   of coins exp(−1); then U + tV has P(x) ∝ exp(−x/t), and ⌊(U + tV)/s⌋ has P(y) ∝ exp(−y·s/t).
 3. *Sign.* A fair one, and the pair (−, 0) is drawn again, so that 0 is not counted twice.
 
 The running time depends on the noise, not on the data.
