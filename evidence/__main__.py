@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, kills, mutants, noise
+from evidence import accuracy, audits, kills, mutants, noise
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -16,6 +16,8 @@ PROOFS: dict[str, Callable[[], str]] = {
     "large-epsilon": accuracy.large_epsilon,
     "kills": kills.kills_table,
     "races": kills.races_table,
+    "audits": audits.table,
+    "coverage": audits.coverage,
     "mutants": mutants.table,
 }
 

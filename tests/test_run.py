@@ -200,7 +200,7 @@ def test_the_chain_of_additions_is_not_longer_than_what_is_charged(monkeypatch):
 
 def test_draws_that_were_not_used_withhold_the_result(monkeypatch):
     shape = (300, 7, 3)
-    monkeypatch.setattr(executors.GladLoop, "kernel", lambda self, chunk: 3)
+    monkeypatch.setattr(executors.GladLoop, "kernel", lambda self, chunk, seen: 3)
     with pytest.raises(RuntimeError, match="used 3 of 60 draws"):
         run(plan_of(shape, z=1.0), rows_of(*shape), seeded_generator(0))
 

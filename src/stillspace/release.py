@@ -7,10 +7,12 @@ the same fields, so the claim and the run are one text.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import groupby
 from math import inf, isinf, nextafter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -131,6 +133,24 @@ class Draws:
         selections = None if self.selections is None else self.selections.part(low, high)
         noise = None if self.noise is None else self.noise[low:high]
         return Draws(selections, noise, self.sigmas[low:high])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What successive iterations of a release showed, for an audit that watches a run.
+
+    `points` and `released` are stacked; `selections` are secret and only an audit sees them.
+    """
+
+    release: Release
+    first: int
+    points: FloatArray
+    released: FloatArray
+    selections: Selections | None
+
+
+Witness: TypeAlias = Callable[[Seen], None]
+"""Called with what was released, as it is released. Nothing but an audit may have one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from stillspace import __version__
+from stillspace.cli.audit import audit
 from stillspace.cli.budget import budget
 from stillspace.cli.console import out
 from stillspace.cli.demo import demo
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(fit)
 app.command()(plan)
+app.command()(audit)
 app.add_typer(budget, name="budget")
 
 

@@ -61,7 +61,7 @@ def plan(
     if picture is not None:
         from stillspace._files import write_atomically  # noqa: PLC0415
         from stillspace.plots._figure import png  # noqa: PLC0415
-        from stillspace.plots.trade_off import draw_trade_off  # noqa: PLC0415
+        from stillspace.plots.expected_error import draw_expected_error  # noqa: PLC0415
 
-        write_atomically(picture, png(draw_trade_off(found)))
+        write_atomically(picture, png(draw_expected_error(found)))
         say("Picture:", str(picture))

@@ -155,7 +155,7 @@ class Cell:
         trace = Trace(data.components, plan.n_iter)
         rng = seeded_generator(self._noise_seed(repetition))
         trace.start()
-        run(plan, rows, rng, trace.watch())
+        run(plan, rows, rng, watch=trace.watch())
         return trace.record(self.traced)
 
     def _fit(self, repetition: int) -> tuple[float, dict[str, Any]]:
