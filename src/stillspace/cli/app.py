@@ -11,6 +11,7 @@ from stillspace.cli.budget import budget
 from stillspace.cli.console import out
 from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
+from stillspace.cli.reproduce import reproduce
 
 app = typer.Typer(
     name="stillspace",
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(fit)
+app.command()(reproduce)
 app.add_typer(budget, name="budget")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from stillspace._typing import FloatArray
 
@@ -28,8 +29,19 @@ class Geometry(Protocol):
         """Return the state after a step of size `eta` along `G`."""
 
 
+LANCZOS_FROM, LANCZOS_PART = 2048, 64
+"""Rows of a matrix from which on a few eigenvectors are found by Lanczos; r is at most a 64th."""
+
+
 def top_eigenvectors(M: FloatArray, r: int) -> FloatArray:
     """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first."""
+    if len(M) >= LANCZOS_FROM and r * LANCZOS_PART <= len(M):
+        # The start vector is fixed: the answer depends on M alone.
+        v0 = np.random.default_rng(0).standard_normal(len(M))
+        try:
+            return np.ascontiguousarray(eigsh(M, k=r, which="LA", v0=v0)[1][:, ::-1])
+        except ArpackError:  # no convergence, or a zero matrix
+            pass
     return np.ascontiguousarray(np.linalg.eigh(M)[1][:, : -r - 1 : -1])
 
 
