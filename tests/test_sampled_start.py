@@ -8,7 +8,8 @@ from stillspace.datasets import make_haystack
 from stillspace.metrics import subspace_error
 from stillspace.parts.stops import Converged
 from stillspace.plan import MomentStart, RunStart
-from stillspace.recipes import SAMPLE_PAYS, SAMPLE_ROWS, SAMPLE_ROWS_A_COLUMN, Facts, make_plan
+from stillspace.recipes import Facts, make_plan
+from stillspace.recipes.classic import SAMPLE_PAYS, SAMPLE_ROWS, SAMPLE_ROWS_A_COLUMN
 
 N, D = 45_000, 30
 HARD = {

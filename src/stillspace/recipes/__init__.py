@@ -1,0 +1,88 @@
+"""Named algorithms: short functions that compose a plan from public facts (SPEC 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from stillspace.plan import Plan
+from stillspace.recipes.classic import fms, irls, reaper_irls
+from stillspace.recipes.facts import Facts, Recipe
+from stillspace.recipes.options import listed
+from stillspace.recipes.paper import as_printed, fixed, glad, mirror, pca, water_filling
+
+__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "make_plan"]
+
+
+def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
+    """Return the plan of a named algorithm, calibrated if the facts hold a budget.
+
+    The known algorithms are the keys of `ROBUST` and `PRIVATE`. An option that is None means
+    the recipe's own default.
+    """
+    recipe = _lookup(algorithm, PRIVATE if facts.private else ROBUST)
+    given = {key: value for key, value in options.items() if value is not None}
+    for key in given:
+        if key not in recipe.options:
+            msg = (
+                f"The algorithm {algorithm!r} has no option {key!r}; "
+                f"it has {listed(recipe.options)}."
+            )
+            raise ValueError(msg)
+    plan = replace(recipe.build(facts, given), name=algorithm)
+    if facts.epsilon is None or facts.delta is None:
+        return plan
+    if facts.calibration == "as-printed":
+        return as_printed(plan, facts, facts.epsilon, facts.delta)
+    return plan.calibrate(facts.epsilon, facts.delta)
+
+
+def _lookup(algorithm: Any, table: Mapping[str, Recipe]) -> Recipe:
+    if not isinstance(algorithm, str):
+        msg = f"algorithm must be a name, one of {listed(table)}, got {algorithm!r}."
+        raise TypeError(msg)
+    if algorithm in table:
+        return table[algorithm]
+    if algorithm in PRIVATE or algorithm in ROBUST:
+        owner = "PrivateRobustPCA" if algorithm in PRIVATE else "RobustPCA"
+        msg = f"{algorithm!r} is an algorithm of {owner}; known here: {listed(table)}."
+    else:
+        msg = f"Unknown algorithm {algorithm!r}; known: {listed(table)}."
+    raise ValueError(msg)
+
+
+_LOOP = ("n_iter", "schedule", "start", "output")
+_SHARED = (*_LOOP, "share")
+_BATCH = ("batch_size", "sampling")
+_CLASSIC = ("n_iter", "tol", "start", "floor")
+
+ROBUST: dict[str, Recipe] = {
+    "auto": Recipe(irls, _CLASSIC),
+    "irls": Recipe(irls, _CLASSIC),
+    "fms": Recipe(fms, _CLASSIC),
+    "reaper-irls": Recipe(reaper_irls, _CLASSIC),
+    "pca": Recipe(pca),
+    "ggd": Recipe(glad, (*_LOOP, "geometry")),
+    "nggd": Recipe(partial(glad, noisy=True), (*_LOOP, "geometry", "sigma")),
+    "sggd": Recipe(partial(glad, sampled=True), (*_LOOP, *_BATCH, "geometry")),
+    "nsggd": Recipe(
+        partial(glad, sampled=True, noisy=True), (*_LOOP, *_BATCH, "geometry", "sigma")
+    ),
+    "gd-reap": Recipe(water_filling, _LOOP),
+    "sgd-reap": Recipe(partial(water_filling, sampled=True), (*_LOOP, *_BATCH)),
+    "md-reap": Recipe(mirror, (*_LOOP, "capped")),
+    "smd-reap": Recipe(partial(mirror, sampled=True), (*_LOOP, *_BATCH, "capped")),
+}
+
+PRIVATE: dict[str, Recipe] = {
+    "auto": Recipe(fixed, ("n_iter",)),
+    "dp-pca": Recipe(pca),
+    "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),
+    "dp-sggd": Recipe(partial(glad, sampled=True), (*_SHARED, *_BATCH, "geometry")),
+    "dp-gd-reap": Recipe(water_filling, _SHARED),
+    "dp-sgd-reap": Recipe(partial(water_filling, sampled=True), (*_SHARED, *_BATCH)),
+    "dp-md-reap": Recipe(mirror, (*_SHARED, "capped")),
+    "dp-smd-reap": Recipe(partial(mirror, sampled=True), (*_SHARED, *_BATCH, "capped")),
+}

@@ -1,0 +1,167 @@
+"""The paper's algorithms: gradient steps on GLAD and on REAPER, and the noise that it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import log, sqrt
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar, WaterFilling
+from stillspace.parts.queries import PRIVATE_FLOOR, ROBUST_FLOOR, Glad, Reaper, SecondMoment
+from stillspace.parts.sampling import All
+from stillspace.parts.schedules import Geometric, Halving, InverseSqrt
+from stillspace.plan import (
+    GivenStart,
+    MomentStart,
+    PaperMatrixStart,
+    Plan,
+    RandomStart,
+    RunStart,
+    Start,
+)
+from stillspace.privacy import privacy_curve
+from stillspace.recipes.facts import Facts, Options
+from stillspace.recipes.options import (
+    checked_n_iter,
+    checked_positive,
+    checked_schedule,
+    choice,
+    named_output,
+    named_sampling,
+)
+
+START_SHARE = 0.2
+"""Part of μ² that a private PCA start gets."""
+
+
+def named_start(facts: Facts, options: Options, default: str) -> Start:
+    """Return the start that the user named, or gave as an array."""
+    start = options.get("start", default)
+    share = checked_positive("share", options.get("share", START_SHARE))
+    if "share" in options and start not in ("pca", "reaper"):
+        msg = "A start that reads no rows takes no share of the budget; leave share out."
+        raise ValueError(msg)
+    if not isinstance(start, str):
+        return GivenStart.from_basis(_checked_basis(facts, start))
+    makers: dict[str, Callable[[], Start]] = {
+        "pca": lambda: MomentStart(facts.release(SecondMoment(facts.D)), share),
+        "random": lambda: RandomStart(facts.D, facts.r),
+        "reaper": lambda: RunStart(reaper(facts, {}, WaterFilling(facts.r)), share),
+        "paper-matrix": lambda: PaperMatrixStart(facts.D),
+    }
+    return choice("start", start, makers)()
+
+
+def _checked_basis(facts: Facts, start: FloatArray) -> FloatArray:
+    """Return a given start as a basis (D, r); it comes as rows, as `components_` does."""
+    components = np.asarray(start, dtype=np.float64)
+    if components.shape != (facts.r, facts.D):
+        msg = (
+            f"A given start must have the shape ({facts.r}, {facts.D}) of components_, "
+            f"got {components.shape}."
+        )
+        raise ValueError(msg)
+    return components.T
+
+
+def glad(facts: Facts, options: Options, *, sampled: bool = False, noisy: bool = False) -> Plan:
+    """Gradient steps on the Grassmannian: (N)(S)GGD, dp-(S)GGD."""
+    n_iter = checked_n_iter(options, 400)
+    floor = PRIVATE_FLOOR if facts.private else ROBUST_FLOOR
+    sampling = named_sampling(facts, options, n_iter) if sampled else All()
+    release = facts.release(Glad(facts.D, facts.r, floor), sampling)
+    if noisy:  # on the mean gradient, as the paper has it
+        sigma = checked_positive("sigma", options.get("sigma", 0.01))
+        z = sigma * release.divisor / release.sensitivity()
+        release = replace(release, z=z)
+    geometries: dict[str, Geometry] = {"polar": Polar(facts.r), "geodesic": Geodesic(facts.r)}
+    return Plan(
+        name="",
+        start=named_start(facts, options, "pca"),
+        release=release,
+        geometry=choice("geometry", options.get("geometry", "polar"), geometries),
+        n_components=facts.r,
+        n_iter=n_iter,
+        schedule=checked_schedule(options, Halving()),
+        output=named_output(options, "last"),
+    )
+
+
+def reaper(facts: Facts, options: Options, geometry: Geometry, *, sampled: bool = False) -> Plan:
+    """First-order steps on the convex relaxation: (dp-)(S)GD-REAP and (dp-)(S)MD-REAP."""
+    n_iter = checked_n_iter(options, 200)
+    floor = PRIVATE_FLOOR if facts.private else ROBUST_FLOOR
+    off_diagonal = 1.0 if facts.calibration == "as-printed" else 0.5
+    sampling = named_sampling(facts, options, n_iter) if sampled else All()
+    return Plan(
+        name="",
+        start=named_start(facts, options, "paper-matrix"),
+        release=facts.release(Reaper(facts.D, facts.r, floor, off_diagonal), sampling),
+        geometry=geometry,
+        n_components=facts.r,
+        n_iter=n_iter,
+        schedule=checked_schedule(options, InverseSqrt()),
+        output=named_output(options, "average"),
+    )
+
+
+def water_filling(facts: Facts, options: Options, *, sampled: bool = False) -> Plan:
+    """(dp-)(S)GD-REAP."""
+    return reaper(facts, options, WaterFilling(facts.r), sampled=sampled)
+
+
+def mirror(facts: Facts, options: Options, *, sampled: bool = False) -> Plan:
+    """(dp-)(S)MD-REAP."""
+    capped = options.get("capped", True)
+    if not isinstance(capped, bool):
+        msg = f"capped must be True or False, got {capped!r}."
+        raise ValueError(msg)
+    geometry = EntropicMirror(facts.r, capped)
+    return reaper(facts, options, geometry, sampled=sampled)
+
+
+def pca(facts: Facts, options: Options) -> Plan:
+    """(dp-)PCA: the start alone, with the whole budget."""
+    start = named_start(facts, {**options, "share": 1.0}, "pca")
+    return Plan(name="", start=start, release=None, geometry=Polar(facts.r), n_components=facts.r)
+
+
+def fixed(facts: Facts, options: Options) -> Plan:
+    """Private PCA start with share .2, then 30 gradient steps from 1 to .01."""
+    n_iter = checked_n_iter(options, 30)
+    defaults = {"n_iter": n_iter, "schedule": Geometric(1.0, 0.01, n_iter), "share": START_SHARE}
+    return glad(facts, defaults)
+
+
+def as_printed(plan: Plan, facts: Facts, epsilon: float, delta: float) -> Plan:
+    """Return the plan with the noise that the paper prints (SPEC 4), whatever it promises.
+
+    The start, which the paper does not charge, gets the whole budget for itself.
+    """
+    release, T = plan.release, plan.n_iter
+    if plan.name == "auto":
+        msg = "The paper has no algorithm 'auto'; name one of its own, such as 'dp-sggd'."
+        raise ValueError(msg)
+    if release is None:
+        msg = (
+            "The paper prints no noise for dp-pca that is private (it cites the Wishart "
+            'mechanism); use calibration="honest".'
+        )
+        raise ValueError(msg)
+    if isinstance(release.sampling, All):
+        reaper = isinstance(release.query, Reaper)
+        variance = 32 * T * log(T / delta) ** 2 if reaper else T * log(1 / delta) ** 2
+    else:
+        variance = (release.divisor / facts.n) ** 2 * T * log(1 / delta)
+    sigma = sqrt(variance) / (epsilon * facts.n)
+    z = sigma * release.divisor / release.sensitivity()
+    start = plan.start
+    if isinstance(start, MomentStart | RunStart):
+        alone = replace(plan, release=None, n_iter=0)
+        start = alone.calibrate(epsilon, delta).start
+    printed = replace(plan, start=start, release=replace(release, z=z))
+    privacy_curve(printed.event(), facts.relation)  # refuse now what could not be judged later
+    return printed
