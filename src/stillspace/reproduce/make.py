@@ -88,6 +88,7 @@ class Task:
         figures = self.experiment.figures(tables, finished)
         for name, figure in figures.items():
             write_atomically(self.out / f"{name}.png", png(figure))
+            figure.set_layout_engine("none")  # it is laid out by now; once is enough
             write_atomically(self.out / f"{name}.svg", svg(figure))
         facts: dict[str, object] = {
             "size": self.size,
