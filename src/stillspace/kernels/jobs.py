@@ -56,8 +56,8 @@ def scratch_rows(kind: int, D: int, r: int) -> int:
 
 
 @jit
-def _add(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
-    """Add what one block gives."""
+def add_terms(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
+    """Add what one block gives; `memory` is scratch."""
     D, b = XT.shape
     rows = scratch_rows(terms.kind, D, terms.V.shape[1])
     R = memory[: rows * b].reshape(rows, b)
@@ -80,7 +80,7 @@ def add_dense(X: AnyArray, terms: Terms, cells: Cells, span: Span) -> None:
         XT = memory[: D * width].reshape(D, width)
         c = cells
         load_dense(X, span.chosen, at, c.center, c.unit, c.factors, c.missing, c.plain, XT)
-        _add(terms, XT, scratch)
+        add_terms(terms, XT, scratch)
 
 
 @jit
@@ -94,7 +94,7 @@ def add_columns(columns: AnyArray, terms: Terms, cells: Cells, span: Span) -> No
         XT = memory[: D * width].reshape(D, width)
         c = cells
         load_columns(columns, span.chosen, at, c.center, c.unit, c.factors, c.missing, c.plain, XT)
-        _add(terms, XT, scratch)
+        add_terms(terms, XT, scratch)
 
 
 @jit
@@ -112,4 +112,4 @@ def add_sparse(
         load_sparse(
             data, columns, limits, span.chosen, at, c.center, c.unit, c.factors, c.missing, XT
         )
-        _add(terms, XT, scratch)
+        add_terms(terms, XT, scratch)

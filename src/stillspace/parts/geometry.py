@@ -235,10 +235,13 @@ def least_squares_fill(eigenvalues: FloatArray, r: int) -> FloatArray:
     D = len(eigenvalues)
     ordered = np.sort(eigenvalues)
     inverse = 1.0 / np.maximum(ordered, np.finfo(np.float64).tiny)
-    rest = np.cumsum(inverse[::-1])[::-1]
+    with np.errstate(
+        over="ignore"
+    ):  # several zeros add up to infinity, and θ to 0, as it should be
+        rest = np.cumsum(inverse[::-1])[::-1]
     m = np.arange(D - r)
     theta = (D - r - m) / rest[: D - r]
-    fits = theta <= ordered[: D - r]
+    fits = (theta <= ordered[: D - r]) & (ordered[: D - r] > 0.0)
     chosen = theta[int(np.argmax(fits))] if fits.any() else ordered[D - r - 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.where(eigenvalues > 0.0, chosen / eigenvalues, 1.0)

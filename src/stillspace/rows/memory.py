@@ -12,6 +12,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Span, Terms
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
+from stillspace.rows.pairs import PairedRows
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, stored
 from stillspace.rows.threads import each
 
@@ -62,15 +63,19 @@ class MemoryRows:
         scale: FloatArray | None = None,
         norm_bound: float | None = None,
         missing: float | None = None,
+        pairs: IntArray | None = None,
     ) -> MemoryRows:
         """Wrap `X` (n, D), row by row: `(x − center) / scale`, then to the unit sphere.
 
         `X` is a float64, float32, int8 or uint8 array or a sparse matrix; it is neither copied nor
         changed. A cell equal to `missing` sits at the centre. With `norm_bound` a row is clipped
         to that norm, in units of it, instead of scaled to the sphere. A row with a non-finite
-        entry becomes a zero row, silently (SPEC 4).
+        entry becomes a zero row, silently (SPEC 4). With `pairs` (m, 2) the rows are the
+        differences of these pairs of rows, in which a centre cancels; see `rows.pairs`.
         """
         source = stored(X)
+        if pairs is not None:
+            source = PairedRows.of(source, pairs)
         n, D = source.shape
         if missing is not None and X.dtype == np.float32:
             missing = float(np.float32(missing))  # the code as the cells hold it
