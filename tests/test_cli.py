@@ -463,12 +463,13 @@ def test_reproduce_writes_tables_figures_and_the_report(
 
     monkeypatch.setattr(Convergence, "setting", Setting(300, 5, n_iter=120))
     monkeypatch.setitem(Convergence.runs, "quick", 2)
+    monkeypatch.setitem(Convergence.data_sets, "quick", 1)
     out, docs = tmp_path / "out", tmp_path / "docs"
     options = ["--out", out, "--docs", docs, "--workers", 1]
     result = run("reproduce", "convergence", *options)
     assert result.exit_code == 0
     assert "convergence:  At the honest budget" in result.stdout
-    assert "14/14 cells" in result.stderr
+    assert "15/15 cells" in result.stderr
     for name in ("convergence.csv", "convergence.png", "convergence.svg", "reproduction.md"):
         assert (out / name).exists()
     assert (docs / "reproduction.md").exists()

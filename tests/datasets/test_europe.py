@@ -13,8 +13,10 @@ def write_files(folder, n=60, seed=0):
     rng = np.random.default_rng(seed)
     scores = rng.standard_normal((n, 20))
     lines = ["   #eigvals  " + " ".join(f"{v:.3f}" for v in EIGENVALUES)]
-    lines += [f" {i} {i} " + " ".join(f"{v:.4f}" for v in row) + " Control"
-              for i, row in enumerate(scores)]
+    lines += [
+        f" {i} {i} " + " ".join(f"{v:.4f}" for v in row) + " Control"
+        for i, row in enumerate(scores)
+    ]
     (folder / "made.out0-PCA.eigs").write_text("\n".join(lines) + "\n")
     table = ["ID\tplabels\talabels\tlongitude\tlatitude\tPC1"]
     table += [f"{i}\tSome Land\tSL\t{i / 2}\t{50 - i / 9}\t0.1" for i in reversed(range(n))]
@@ -34,7 +36,7 @@ def test_the_published_files_are_read(tmp_path):
 def test_wrong_folders(tmp_path):
     with pytest.raises(ValueError, match="is not a folder"):
         load_popres(tmp_path / "none")
-    with pytest.raises(ValueError, match="must hold PCA.txt and exactly one file"):
+    with pytest.raises(ValueError, match=r"must hold PCA\.txt and exactly one file"):
         load_popres(tmp_path)
     write_files(tmp_path)
     (tmp_path / "PCA.txt").write_text("ID\tlongitude\n1\t2\n")

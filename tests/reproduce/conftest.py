@@ -15,6 +15,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(Convergence, "setting", Setting(400, 6, n_iter=160))
     for kind in (Convergence, NVersusD, EpsilonVersusDelta, InliersVersusBatch, DVersusR):
         monkeypatch.setitem(kind.runs, "quick", 2)
+    monkeypatch.setitem(Convergence.data_sets, "quick", 1)
     monkeypatch.setitem(NVersusD.grid, "quick", ((60, 120), (4, 6)))
     monkeypatch.setitem(NVersusD.rate_sizes, "quick", (60, 120, 180))
     monkeypatch.setitem(EpsilonVersusDelta.grid, "quick", ((0.4, 1.6), (1e-5, 1e-2)))

@@ -137,7 +137,9 @@ def test_the_plans_are_those_of_the_paper(method):
         assert made.n_iter == T
         assert made.release.sampling.name == ("with-replacement" if "-S" in method else "all")
         assert [made.schedule.step(k) for k in (0, 49, 50, 150)] == (
-            [8 / np.sqrt(k + 1) for k in (0, 49, 50, 150)] if "REAP" in method else [1, 1, 0.5, 0.125]
+            [8 / np.sqrt(k + 1) for k in (0, 49, 50, 150)]
+            if "REAP" in method
+            else [1, 1, 0.5, 0.125]
         )
     assert true_epsilon(honest, delta) <= eps
     if method == "dp-SGGD":  # SPEC 9.3: hundreds of thousands where 0.8 was claimed

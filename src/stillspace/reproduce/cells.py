@@ -94,9 +94,7 @@ class Setting:
         """Return the data set of a repetition: the same for all methods, columns and budgets."""
         shape = (self.n, self.D, self.r)
         facts = ("haystack", seed, *shape, self.inlier_ratio, repetition)
-        return make_haystack(
-            *shape, inlier_ratio=self.inlier_ratio, random_state=seed_from(*facts)
-        )
+        return make_haystack(*shape, inlier_ratio=self.inlier_ratio, random_state=seed_from(*facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +184,7 @@ class Cell:
 
 
 class Trace:
-    """The errors of a run at its checkpoints, and the processor time it took without looking at them.
+    """The errors of a run at its checkpoints, and its processor time without looking at them.
 
     Unless they are to be kept, errors on the way are only judged against the tolerance, by the
     cosines alone, and no longer than until it is reached.

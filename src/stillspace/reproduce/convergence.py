@@ -7,8 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stillspace.reproduce.cells import FULL_BATCH, NONCONVEX, SIX, STOCHASTIC, AnyCell, Setting
-from stillspace.reproduce.cells import checkpoints
+from stillspace.reproduce.cells import (
+    FULL_BATCH,
+    NONCONVEX,
+    SIX,
+    STOCHASTIC,
+    AnyCell,
+    Setting,
+    checkpoints,
+)
 from stillspace.reproduce.experiment import (
     CONVEX_NOISE,
     Done,
@@ -24,6 +31,7 @@ from stillspace.reproduce.experiment import (
 from stillspace.reproduce.figures import Curve, CurvePanel, draw_curves
 from stillspace.reproduce.rates import Decay, decay_in_iterations
 from stillspace.reproduce.tables import Row, Table, log10, number, one, pick, summary
+from stillspace.reproduce.theorems import TheoremCell, theorem_rows, theorem_text
 
 HALVING = 50
 """Iterations between two halvings of the step (the paper's, for GGD)."""
@@ -36,10 +44,16 @@ class Convergence(Experiment):
     title: ClassVar[str] = "Convergence of the six methods"
     setting: ClassVar[Setting] = Setting(2000, 20)
     runs: ClassVar[dict[Size, int]] = {"quick": 10, "paper": 100}
+    data_sets: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 20}
+    """On which the theorems' quantities are computed."""
 
     def cells(self, size: Size, seed: int, data: Path | None) -> list[AnyCell]:  # noqa: ARG002
         """Return what is to be run."""
-        return [*three_columns(self.id, self.setting, self.runs[size], seed, traced=True)]
+        cells = three_columns(self.id, self.setting, self.runs[size], seed, traced=True)
+        return [
+            *cells,
+            *(TheoremCell(self.setting, i, seed) for i in range(self.data_sets[size])),
+        ]
 
     def tables(self, done: Done) -> Tables:
         """Return final errors, traces and rates."""
@@ -55,6 +69,9 @@ class Convergence(Experiment):
                 row for name, runs in traces.items() for row in _trace_rows(name, n_iter, runs)
             ],
             f"{self.id}-rates": [_rate_row(name, n_iter, runs) for name, runs in traces.items()],
+            f"{self.id}-theorems": theorem_rows(
+                [(cell, result) for cell, result in done if isinstance(cell, TheoremCell)]
+            ),
         }
 
     def figures(self, tables: Tables, done: Done) -> dict[str, Any]:  # noqa: ARG002
@@ -74,9 +91,9 @@ class Convergence(Experiment):
         runs = int(final[0]["runs"])
         note = (
             f"Median and quartiles over {runs} haystack data sets (n = 2000, D = 20, r = 2, half "
-            "outliers, T = n, δ = 1/√n). Error: d², the sum of squared principal angles, of what the "
-            "method would return if stopped there. PrivateRobustPCA and PrivatePCA, flat: final "
-            "error of the library's defaults for (0.8, 1/√n). Time: one core, without the start-up."
+            "outliers, T = n, δ = 1/√n). Error: d², the sum of squared principal angles, of what "
+            "the method would return if stopped there. PrivateRobustPCA and PrivatePCA, flat: the "
+            "final error of the library's defaults for (0.8, 1/√n). Time: of one core."
         )
         figure = draw_curves(
             lines, title="Convergence of the six methods", ylabel="log10 error", note=note
@@ -117,6 +134,7 @@ class Convergence(Experiment):
                 f"the paper: {median_text(best)}, in {int(self.setting.n_iter)} iterations. "
                 f"Passes over the rows: {_passes(ours)}."
             ),
+            theory=theorem_text(tables[f"{self.id}-theorems"]),
             label="holds" if linear["honest"] and ordered["honest"] else "holds in part",
             judgement=_judgement(linear, ordered, tables),
         )
@@ -172,8 +190,8 @@ def _panel(rows: Table, flat: Table, methods: tuple[str, ...], by: str, title: s
         x = np.array([number(row, by) for row in mine])
         left, right = min(left, float(x[0])), max(right, float(x[-1]))
         curves.append(_curve(method, x, mine))
-    for row in flat:
-        curves.append(_curve(str(row["method"]), np.array([left, right]), [row, row]))
+    ends = np.array([left, right])
+    curves += [_curve(str(row["method"]), ends, [row, row]) for row in flat]
     label = "iteration" if by == "iteration" else "seconds"
     return CurvePanel(title, label, curves, log_x=by == "seconds")
 
@@ -188,7 +206,7 @@ def _curve(method: str, x: Any, rows: Table) -> Curve:
 
 def _is_linear(row: Row) -> bool:
     """Whether the error at least halves with every halving of the step, by the interval's end."""
-    return row["better_law"] == "exponential" and row["decades_a_unit_high"] <= -np.log10(2)
+    return bool(row["better_law"] == "exponential" and row["decades_a_unit_high"] <= -np.log10(2))
 
 
 def _ordered(rows: Table) -> bool:
@@ -203,8 +221,9 @@ def _rates_text(rates: Table) -> str:
     for row in rates:
         if row["method"] in NONCONVEX:
             parts.append(
-                f"{row['method']} falls by {-row['decades_a_unit']:.2f} decades every {HALVING} "
-                f"iterations ({-row['decades_a_unit_high']:.2f} to {-row['decades_a_unit_low']:.2f})"
+                f"{row['method']} falls by {-row['decades_a_unit']:.2f} "
+                f"({-row['decades_a_unit_high']:.2f} to {-row['decades_a_unit_low']:.2f}) decades "
+                f"every {HALVING} iterations"
             )
         else:
             parts.append(

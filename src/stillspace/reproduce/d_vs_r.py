@@ -68,9 +68,7 @@ class DVersusR(PhaseTransition):
         plain = pick(table, column="ours", method="PrivatePCA")
         holds = len(work["honest"]) == len(FULL_BATCH)
         return Verdict(
-            claim=(
-                "dp-GD-REAP, dp-MD-REAP and dp-GGD work well where both D and r are small."
-            ),
+            claim=("dp-GD-REAP, dp-MD-REAP and dp-GGD work well where both D and r are small."),
             printed=texts["as-printed"],
             honest=texts["honest"],
             ours=(

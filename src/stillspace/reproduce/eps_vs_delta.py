@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar
 
 from stillspace.reproduce.cells import FULL_BATCH, SIX, Setting
@@ -91,12 +92,6 @@ def largest_step(rows: Table) -> float:
     """Return the largest change of the median log10 error between neighbours of the grid."""
     at = {(row["epsilon"], row["delta"]): row["median_log10_error"] for row in rows}
     epsilons, deltas = values(rows, "epsilon"), values(rows, "delta")
-    steps = [
-        abs(at[e, d] - at[f, d])
-        for d in deltas
-        for e, f in zip(epsilons, epsilons[1:], strict=False)
-    ]
-    steps += [
-        abs(at[e, d] - at[e, f]) for e in epsilons for d, f in zip(deltas, deltas[1:], strict=False)
-    ]
-    return max(steps)
+    across = [(at[e, d], at[f, d]) for d in deltas for e, f in pairwise(epsilons)]
+    upwards = [(at[e, d], at[e, f]) for e in epsilons for d, f in pairwise(deltas)]
+    return float(max(abs(one - other) for one, other in across + upwards))

@@ -1,4 +1,4 @@
-"""The map of Europe: stylised genotypes of 1387 people and 1000 outliers, seen in two dimensions."""
+"""The map of Europe: stylised genotypes of 1387 people and 1000 outliers, in two dimensions."""
 
 from __future__ import annotations
 
@@ -273,9 +273,9 @@ class Popres(Experiment):
         note = (
             f"{len(europe.scores)} {people} with {size.n_features} stylised genotypes, and "
             f"{size.n_outliers} outliers (not drawn); δ = 1/√n, T = n. Colour and letters: the "
-            "country; every picture is turned and scaled onto the map (Procrustes). dp-SGD-REAP and "
-            f"ours see a public random projection to {size.sketch} columns. Positions of private "
-            "people are not a private output: these are invented or public."
+            "country; every picture is turned and scaled onto the map (Procrustes). dp-SGD-REAP "
+            f"and ours see a public random projection to {size.sketch} columns. Positions of "
+            "private people are not a private output: these are invented or public."
         )
         figure = draw_maps(
             panels,

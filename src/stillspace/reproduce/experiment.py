@@ -59,6 +59,8 @@ class Verdict:
     """In a few words, for the overview."""
     judgement: str
     """Why, with the numbers."""
+    theory: str = ""
+    """What the theorems say of these data, where that was computed."""
 
 
 class Experiment(ABC):
@@ -153,14 +155,16 @@ def _rounded_up(value: float) -> str:
         return f"{value:g}"
     unit = 10.0 ** (int(log10(value) // 1) - 1)
     shown = ceil(value / unit - 1e-9) * unit
-    return f"{shown:.2g}" if shown < 1e4 else f"{shown:.1e}".replace("e+0", "e")
+    return f"{shown:.2g}" if shown < 100 else f"{shown:.1e}".replace("e+0", "e")
 
 
 def epsilon_by_method(table: Table) -> str:
     """Return the true ε of each method of a column, over all settings."""
     methods = dict.fromkeys(row["method"] for row in table)
     texts = {
-        method: epsilon_text(number(row, "true_epsilon") for row in table if row["method"] == method)
+        method: epsilon_text(
+            number(row, "true_epsilon") for row in table if row["method"] == method
+        )
         for method in methods
     }
     return "; ".join(f"{method} {text}" for method, text in texts.items())

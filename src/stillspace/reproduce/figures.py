@@ -229,13 +229,9 @@ def _map_colours(places: FloatArray) -> FloatArray:
 def _frame(figure: Any, title: str, note: str, right: float = 0.99) -> None:
     """Put the title above and the note below, and the panels between."""
     height, width = float(figure.get_figheight()), float(figure.get_figwidth())
-    figure.set_layout_engine(
-        "constrained", rect=(0.005, 0.62 / height, right, 1.0 - 1.06 / height)
-    )
+    figure.set_layout_engine("constrained", rect=(0.005, 0.62 / height, right, 1.0 - 1.06 / height))
     left = 0.12 / width
-    figure.text(
-        left, 1 - 0.12 / height, title, va="top", fontsize=12, fontweight="bold", color=INK
-    )
+    figure.text(left, 1 - 0.12 / height, title, va="top", fontsize=12, fontweight="bold", color=INK)
     figure.text(
         left,
         0.54 / height,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
+
 from stillspace.reproduce.cells import OURS, STOCHASTIC, AnyCell, Setting
 from stillspace.reproduce.experiment import (
     SAMPLED_NOISE,
@@ -111,7 +113,7 @@ def _is_ours(cell: AnyCell) -> bool:
 
 
 def _converging(rows: Table) -> float:
-    return sum(row["share_reached"] >= MOST for row in rows) / len(rows)
+    return float(np.mean([row["share_reached"] >= MOST for row in rows]))
 
 
 def _from(rows: Table) -> str:

@@ -126,8 +126,7 @@ def good_share(table: Table) -> float:
 def wins(table: Table, better: str, worse: str, axes: Sequence[str]) -> tuple[int, int]:
     """Return in how many of the settings `better` has the smaller median error, and of how many."""
     theirs = {
-        tuple(row[a] for a in axes): row["median_log10_error"]
-        for row in pick(table, method=worse)
+        tuple(row[a] for a in axes): row["median_log10_error"] for row in pick(table, method=worse)
     }
     mine = pick(table, method=better)
     won = sum(row["median_log10_error"] < theirs[tuple(row[a] for a in axes)] for row in mine)

@@ -12,8 +12,8 @@ from scipy.stats import t as student
 from stillspace._typing import FloatArray
 
 FLOOR = 2.0**-52
-"""φ², φ = 2⁻²⁶ the floor of private fits: below, the cost is smooth and the theorems do not speak of
-it. A fit leaves such errors out."""
+"""φ², φ = 2⁻²⁶ the floor of private fits: below, the cost is smooth and the theorems do not speak
+of it. A fit leaves such errors out."""
 
 LEVEL = 0.95
 
@@ -27,7 +27,7 @@ class Slope:
     high: float
 
 
-def mean_slope(slopes: Sequence[float]) -> Slope:
+def mean_slope(slopes: FloatArray) -> Slope:
     """Return the mean over independent runs, with Student's interval."""
     m = len(slopes)
     mean = float(np.mean(slopes))

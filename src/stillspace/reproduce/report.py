@@ -29,8 +29,8 @@ accountant asks for at the claimed ε;
 One command makes it all: `stillspace reproduce all --size paper --out reproduction` (`--size \
 quick` for a look in minutes). The text below is written from the tables beside the figures; "SPEC \
 n" is section n of [spec.md](spec.md). Noise in these runs is seeded, so none of them is private: \
-ε is what the noise would give if nobody knew the seed. An ε of 0 means that δ alone covers it. δ = 1/√n is the paper's; it allows \
-publishing √n rows in clear (SPEC 9.8).
+ε is what the noise would give if nobody knew the seed. An ε of 0 means that δ alone \
+covers it. δ = 1/√n is the paper's; it allows publishing √n rows in clear (SPEC 9.8).
 """
 
 
@@ -55,8 +55,7 @@ def report(folder: Path, prefix: str = "") -> str:
     made = [EXPERIMENTS[name] for name in EXPERIMENTS if name in facts]
     verdicts = {e.id: e.verdict(_tables(folder, facts[e.id])) for e in made}
     parts = [_HEAD, _overview(made, verdicts)]
-    for experiment in made:
-        parts.append(_section(experiment, verdicts[experiment.id], facts[experiment.id], prefix))
+    parts += [_section(e, verdicts[e.id], facts[e.id], prefix) for e in made]
     return "\n".join(parts)
 
 
@@ -71,8 +70,7 @@ def _overview(made: Sequence[Experiment], verdicts: dict[str, Verdict]) -> str:
     for experiment in made:
         verdict = verdicts[experiment.id]
         lines.append(
-            f"| [{experiment.id}](#{experiment.id.lower()}) | {verdict.claim} | "
-            f"{verdict.label} |"
+            f"| [{experiment.id}](#{experiment.id.lower()}) | {verdict.claim} | {verdict.label} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -99,6 +97,7 @@ def _section(
         "",
         f"**Ours.** {verdict.ours}",
         "",
+        *([f"**Theorems.** {verdict.theory}", ""] if verdict.theory else []),
         f"**Verdict: {verdict.label}.** {verdict.judgement}",
         "",
     ]
