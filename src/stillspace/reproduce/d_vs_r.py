@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from stillspace.reproduce.cells import FULL_BATCH, SIX, Setting
 from stillspace.reproduce.experiment import (
-    CONVEX_NOISE,
     DEAR_RUNS,
     Size,
     Tables,
     Verdict,
+    convex_noise,
     epsilon_by_method,
     error_text,
 )
@@ -81,7 +81,7 @@ class DVersusR(PhaseTransition):
                 + (", ".join(work["honest"]) or "none of them")
                 + " recover the subspace in the smallest cell. As printed, "
                 + (", ".join(work["as-printed"]) or "none of them")
-                + f" do. {CONVEX_NOISE}"
+                + f" do. {convex_noise(table)}"
             ),
         )
 

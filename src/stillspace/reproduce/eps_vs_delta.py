@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from stillspace.reproduce.cells import FULL_BATCH, SIX, Setting
 from stillspace.reproduce.experiment import (
-    CONVEX_NOISE,
     Size,
     Tables,
     Verdict,
+    convex_noise,
     epsilon_by_method,
     error_text,
 )
@@ -83,7 +83,7 @@ class EpsilonVersusDelta(PhaseTransition):
             judgement=(
                 "At the honest budget the largest step is "
                 f"{nonconvex:.1f} decades for dp-GGD, {max(convex):.1f} for the steeper of the two "
-                f"convex ones. As printed there is nothing to compare. {CONVEX_NOISE}"
+                f"convex ones. {convex_noise(table)}"
             ),
         )
 

@@ -25,7 +25,6 @@ from stillspace.plan import Plan
 from stillspace.recipes import Facts, make_plan
 from stillspace.reproduce.cells import OURS, STOCHASTIC, AnyCell, Result, seed_from, true_epsilon
 from stillspace.reproduce.experiment import (
-    SAMPLED_NOISE,
     Done,
     Experiment,
     Size,
@@ -317,7 +316,8 @@ class Popres(Experiment):
             judgement=(
                 f"As printed, dp-SGGD {'recovers' if alone else 'does not recover'} the map (at "
                 f"least {100 * GOOD:.0f} % of the correlation of PCA), with the ε above. "
-                f"At the honest budget {honest} recovers it. {SAMPLED_NOISE} With "
+                f"At the honest budget {honest} recovers it. The printed noise of the "
+                "stochastic methods lacks a factor (n/B)² in its variance (SPEC 9.3). With "
                 "D = 10 000 columns the noise on a direction has the length √D; in the projection "
                 "it has √m, which is why ours works. dp-SGD-REAP is run in the projection too, "
                 "which favours it: one step in D dimensions would decompose a D × D matrix."

@@ -9,12 +9,12 @@ import numpy as np
 
 from stillspace.reproduce.cells import OURS, STOCHASTIC, AnyCell, Setting
 from stillspace.reproduce.experiment import (
-    SAMPLED_NOISE,
     Size,
     Tables,
     Verdict,
     epsilon_by_method,
     repeated,
+    sampled_noise,
 )
 from stillspace.reproduce.phase import PhaseTransition, Shown
 from stillspace.reproduce.tables import Table, pick, values
@@ -103,7 +103,7 @@ class InliersVersusBatch(PhaseTransition):
             judgement=(
                 f"As printed, dp-SGGD converges in {100 * shares['as-printed']:.0f} % of the cells "
                 f"with batches above 2; at the honest budget in {100 * shares['honest']:.0f} %. "
-                + SAMPLED_NOISE
+                + sampled_noise(table)
             ),
         )
 

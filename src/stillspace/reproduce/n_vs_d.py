@@ -9,7 +9,6 @@ from stillspace.reproduce.cells import SIX, AnyCell, Setting
 from stillspace.reproduce.convergence import decay_columns
 from stillspace.reproduce.experiment import (
     DEAR_RUNS,
-    SAMPLED_NOISE,
     Done,
     Size,
     Tables,
@@ -17,6 +16,7 @@ from stillspace.reproduce.experiment import (
     epsilon_by_method,
     haystack_cells,
     repeated,
+    sampled_noise,
 )
 from stillspace.reproduce.phase import PhaseTransition, Shown, good_share, wins
 from stillspace.reproduce.rates import decay_in_n
@@ -134,7 +134,7 @@ class NVersusD(PhaseTransition):
                 f"{won['honest'][1]} cells. That sampling reaches larger D "
                 f"{'is seen' if sampling_helps else 'is not'}: with T = 2n the share of cells that "
                 f"recover is {100 * shares['honest']['dp-GGD']:.0f} % for dp-GGD and "
-                f"{100 * shares['honest']['dp-SGGD']:.0f} % for dp-SGGD. {SAMPLED_NOISE}"
+                f"{100 * shares['honest']['dp-SGGD']:.0f} % for dp-SGGD. {sampled_noise(table)}"
             ),
         )
 
