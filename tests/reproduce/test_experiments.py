@@ -1,6 +1,7 @@
 """Each experiment at a tiny size: tables, figures, verdicts, the same from the same seed."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -177,3 +178,19 @@ def test_pick_and_one():
     assert pick(table, b="x") == table
     with pytest.raises(ValueError, match="2 rows"):
         one(table, b="x")
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_published_report_says_what_its_tables_say():
+    text = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    assert text == report(DOCS / "reproduction", "reproduction/")
+    assert all(f"## {name}" in text for name in EXPERIMENTS)
+
+
+def test_what_is_published_is_small_and_holds_no_records():
+    files = list((DOCS / "reproduction").iterdir())
+    assert sum(path.stat().st_size for path in files) < 3e6
+    assert {path.suffix for path in files} <= {".csv", ".png", ".json"}
+    assert "longitude" not in "".join(p.read_text() for p in files if p.suffix == ".csv")
