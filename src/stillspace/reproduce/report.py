@@ -21,7 +21,8 @@ Every experiment of "Stochastic and Private Nonconvex Outlier-Robust PCA" (Maunu
 each in three columns:
 
 - **as printed**: the paper's algorithm with the noise that it prints, and the ε that this noise \
-really gives (at the same δ, start included, replace-one);
+really gives (at the same δ, start included, replace-one). The start is PCA with Gaussian noise: \
+the Wishart mechanism that the paper cites is not private (SPEC 9.6);
 - **honest**: the same algorithm, sampling and number of iterations, with the noise that the \
 accountant asks for at the claimed ε;
 - **ours**: the library's default at the claimed budget.

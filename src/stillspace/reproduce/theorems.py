@@ -46,7 +46,7 @@ class TheoremCell:
     @property
     def cost(self) -> float:
         """Estimated seconds."""
-        return 3.0
+        return 12.0
 
     @property
     def label(self) -> str:
