@@ -21,9 +21,18 @@ FACES = {
         "RobustPCA",
         "__version__",
     ],
-    "stillspace.datasets": ["Haystack", "make_haystack"],
+    "stillspace.datasets": [
+        "Europe",
+        "Genotypes",
+        "Haystack",
+        "load_popres",
+        "make_europe",
+        "make_genotypes",
+        "make_haystack",
+    ],
     "stillspace.estimators": ["PrivatePCA", "PrivateRobustPCA", "RobustPCA"],
     "stillspace.metrics": ["chordal_gap", "principal_angles", "subspace_error"],
+    "stillspace.sketch": ["Sketch"],
 }
 
 
@@ -60,6 +69,7 @@ def test_importing_the_package_imports_no_third_party_module():
         "stillspace.estimators.robust",
         "stillspace.estimators.private",
         "stillspace.privacy.budget",
+        "stillspace.sketch",
     ],
 )
 def test_docstring_examples(name):

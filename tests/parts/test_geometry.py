@@ -160,6 +160,12 @@ def test_least_squares_step_is_optimal(rng, D, r):
 def test_least_squares_with_a_singular_moment():
     filled = geo.least_squares_fill(np.array([0.0, 0.0, 0.0, 2.0, 3.0]), 2)
     np.testing.assert_allclose(filled, [0, 0, 0, 1, 1], atol=1e-12)
+    # With fewer zeros than D − r: p is 0 there, and the rest shares r as if they were not there.
+    filled = geo.least_squares_fill(np.array([0.0, 0.0, 1.0, 2.0, 3.0]), 1)
+    np.testing.assert_allclose(filled[:2], 0.0)
+    rest = geo.least_squares_fill(np.array([1.0, 2.0, 3.0]), 1)
+    np.testing.assert_allclose(filled[2:], rest)
+    assert filled.sum() == pytest.approx(1.0)
 
 
 def test_top_eigenvectors_and_conversions(rng):

@@ -13,6 +13,7 @@ from stillspace.cli.console import out
 from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
 from stillspace.cli.plan import plan
+from stillspace.cli.reproduce import reproduce
 
 app = typer.Typer(
     name="stillspace",
@@ -27,6 +28,7 @@ app.command()(demo)
 app.command()(fit)
 app.command()(plan)
 app.command()(audit)
+app.command()(reproduce)
 app.add_typer(budget, name="budget")
 
 

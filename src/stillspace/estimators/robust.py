@@ -25,7 +25,7 @@ from stillspace.parts.queries import ScoreMoment
 from stillspace.parts.stops import Converged, Never
 from stillspace.plan import Plan, RunStart
 from stillspace.privacy import ComposedEvent, Guarantee
-from stillspace.recipes import Facts, make_plan
+from stillspace.recipes import Facts, fixed_plan
 from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
@@ -126,8 +126,7 @@ class RobustPCA(SubspaceEstimator):
         facts = Facts(n, D, checked_components(self.n_components, D, n))
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
-        plan = make_plan(self.algorithm, facts, **options)
-        assert isinstance(plan, Plan)
+        plan = fixed_plan(self.algorithm, facts, **options)
         missing = checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=True)
         rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)

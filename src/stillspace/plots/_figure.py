@@ -30,3 +30,13 @@ def png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", facecolor="white")
     return buffer.getvalue()
+
+
+def svg(figure: Any) -> bytes:
+    """Return the figure as the bytes of an SVG, the same for the same figure."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    buffer = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "stillspace", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
+    return buffer.getvalue()

@@ -16,7 +16,7 @@ from stillspace.recipes.newton import newton
 from stillspace.recipes.options import listed
 from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
-__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "make_plan"]
+__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "fixed_plan", "make_plan"]
 
 
 def make_plan(
@@ -53,6 +53,17 @@ def make_plan(
             raise ValueError(msg)
         return as_printed(plan, facts, facts.epsilon, facts.delta)
     return plan.calibrate(facts.epsilon, facts.delta, beside=beside)
+
+
+def fixed_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
+    """Return the plan of an algorithm whose releases are all known beforehand."""
+    plan = make_plan(algorithm, facts, **options)
+    if not isinstance(plan, Plan):
+        msg = (
+            f"The releases of {algorithm!r} depend on one another; name an algorithm of the paper."
+        )
+        raise TypeError(msg)
+    return plan
 
 
 def _listed_able(table: Mapping[str, Recipe]) -> str:
