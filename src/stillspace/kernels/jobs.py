@@ -27,6 +27,8 @@ class Terms(NamedTuple):
     """(D, r); (r, r) for the moment of the scores."""
     cost: FloatArray
     """One number: the sum of distances, for IRLS."""
+    cut: float = np.inf
+    """For IRLS: rows this far away do not count."""
 
 
 class Cells(NamedTuple):
@@ -66,7 +68,7 @@ def add_terms(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
     elif terms.kind == SCORES:
         score_block(XT, terms.V, terms.out)
     else:
-        terms.cost[0] += irls_block(XT, terms.V, terms.floor, R, terms.out)
+        terms.cost[0] += irls_block(XT, terms.V, terms.floor, terms.cut, R, terms.out)
 
 
 @jit
