@@ -23,3 +23,7 @@ class PrivacyWarning(UserWarning):
 
 class SeededNoiseWarning(UserWarning):
     """The noise of a private fit was seeded: for experiments only."""
+
+
+class DisagreementWarning(UserWarning):
+    """The starts of a robust fit end in different subspaces of which none is clearly the best."""

@@ -44,10 +44,13 @@ def test_blocks_against_the_reference(rng, D, r, b, stored):
     passes.glad_block(XT, V, 2.0**-26, np.inf, scratch, out)
     np.testing.assert_allclose(out, glad(XT, V, 2.0**-26).sum(axis=0), atol=1e-13)
     out[:] = 0.0
-    cost = passes.irls_block(XT, V, 2.0**-50, scratch, out)
     distance = np.linalg.norm(XT - V @ V.T @ XT, axis=0)
-    np.testing.assert_allclose(out, (XT / distance) @ XT.T @ V, atol=1e-12)
-    assert cost == pytest.approx(distance.sum(), rel=1e-14)
+    for cut in (np.inf, float(np.median(distance))):
+        out[:] = 0.0
+        cost = passes.irls_block(XT, V, 2.0**-50, cut, scratch, out)
+        weight = (distance < cut) / distance
+        np.testing.assert_allclose(out, (XT * weight) @ XT.T @ V, atol=1e-12)
+        assert cost == pytest.approx(np.minimum(distance, cut).sum(), rel=1e-14)
 
 
 def test_scores_moment(rng):

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
+from stillspace.estimators._sampling import CENTERS, found_center, search_sample
 from stillspace.estimators._validation import (
     as_array,
     checked_array,
+    checked_choice,
     checked_code,
     checked_components,
     checked_shape,
     checked_vector,
     told_shape,
 )
+from stillspace.exceptions import DisagreementWarning
+from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import ScoreMoment
 from stillspace.parts.stops import Converged, Never
-from stillspace.plan import Plan, RunStart
+from stillspace.plan import MomentStart, Plan
 from stillspace.privacy import ComposedEvent, Guarantee
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
+from stillspace.search import Candidate, chosen, disagreement, search
+from stillspace.search.candidates import LOSSES, Loss
 
 
 class RobustPCA(SubspaceEstimator):
@@ -97,7 +104,8 @@ class RobustPCA(SubspaceEstimator):
         n_components: int | None = None,
         *,
         algorithm: str = "auto",
-        center: npt.ArrayLike | None = None,
+        loss: str | None = None,
+        center: npt.ArrayLike | str | None = "auto",
         scale: npt.ArrayLike | None = None,
         missing_code: float | None = None,
         max_iter: int | None = None,
@@ -108,6 +116,7 @@ class RobustPCA(SubspaceEstimator):
     ) -> None:
         self.n_components = n_components
         self.algorithm = algorithm
+        self.loss = loss
         self.center = center
         self.scale = scale
         self.missing_code = missing_code
@@ -121,27 +130,80 @@ class RobustPCA(SubspaceEstimator):
         """Fit the subspace; `y` is ignored."""
         X = X if told_shape(X) is not None else as_array(X)
         n, D = checked_shape(X, hidden=False)
-        center = checked_vector("center", self.center, D)
+        center = self._checked_center(D)
         scale = checked_vector("scale", self.scale, D, positive=True)
-        facts = Facts(n, D, checked_components(self.n_components, D, n))
+        r = checked_components(self.n_components, D, n)
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
-        plan = fixed_plan(self.algorithm, facts, **options)
+        loss = self._checked_loss()
+        fixed_plan(
+            self.algorithm, Facts(n, D, r), **options
+        )  # what is wrong is said before X is read
         missing = checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=True)
+        rng, search_rng = self._generators()
+        if isinstance(center, str):
+            center = found_center(X, center, r, loss, scale, missing, search_rng)
         rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
-        result = _exactly_oriented(run(plan, rows, generator(self.random_state)), plan, rows)
+        candidates: list[Candidate] = []
+        if self.algorithm == "auto" and "start" not in options:
+            candidates = search(search_sample(rows, search_rng), r, loss, search_rng)
+            best = chosen(candidates)
+            options = {**options, "start": best.components}
+            if best.cut < 1.0:
+                options["cut"] = best.cut
+        plan = fixed_plan(self.algorithm, Facts(n, D, r), **options)
+        result = _exactly_oriented(run(plan, rows, rng), plan, rows)
         self._set_subspace(result, center, scale)
         self.plan_ = plan
+        self.starts_ = tuple(candidates)
         self.costs_ = np.array(result.costs)
         self.converged_ = result.converged or isinstance(plan.stop, Never)
         self.privacy_ = Guarantee.from_event(
             result.event, "replace-one", None, not_private_because=_WHY
         )
-        if not self.converged_:
-            msg = f"No convergence in {result.n_iter} passes; raise max_iter or tol."
-            warn(msg, ConvergenceWarning, stacklevel=2)
+        self._warn(result.n_iter)
         return self
+
+    def _warn(self, n_iter: int) -> None:
+        """Say what a user should know of a fit that ended."""
+        if not self.converged_:
+            msg = f"No convergence in {n_iter} passes; raise max_iter or tol."
+            warn(msg, ConvergenceWarning, stacklevel=3)
+        sentence = disagreement(self.starts_) if self.starts_ else None
+        if sentence is not None:
+            warn(sentence, DisagreementWarning, stacklevel=3)
+
+    def _checked_center(self, D: int) -> FloatArray | str | None:
+        """Return a vector, the name of a way to find one, or None for the origin."""
+        if not isinstance(self.center, str):
+            return checked_vector("center", self.center, D)
+        if self.center not in ("auto", *CENTERS):
+            msg = (
+                f"center must be None, {D} numbers, 'auto', 'pairs' or 'median', "
+                f"got {self.center!r}."
+            )
+            raise ValueError(msg)
+        if self.center != "auto":
+            return self.center
+        return "pairs" if self.algorithm == "auto" else None
+
+    def _checked_loss(self) -> Loss:
+        """Return the loss of "auto"; the other algorithms have their own."""
+        if self.loss is None:
+            return LOSSES[0]
+        if self.algorithm != "auto":
+            msg = f"loss={self.loss!r} is for algorithm='auto'; {self.algorithm!r} has its own."
+            raise ValueError(msg)
+        return cast(Loss, checked_choice("loss", self.loss, LOSSES))
+
+    def _generators(self) -> tuple[np.random.Generator, np.random.Generator]:
+        """Return generators for the algorithm and for the search.
+
+        The search is seeded even if nobody gave a seed: the same rows give the same fit.
+        """
+        rng = generator(self.random_state)
+        return rng, seeded_generator(0) if self.random_state is None else rng
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the mean orthogonal distance of the rows of X to the subspace."""
@@ -154,11 +216,11 @@ class RobustPCA(SubspaceEstimator):
 
 
 def _exactly_oriented(result: Result, plan: Plan, rows: MemoryRows) -> Result:
-    """Return the result with the second moment of all rows' scores where the start had a sample's.
+    """Return the result with the second moment of all rows' scores where the start had none of it.
 
-    Otherwise the axes inside the subspace would be those of the sample.
+    Otherwise the axes inside the subspace would be those of a sample, or of nothing.
     """
-    if not (isinstance(plan.start, RunStart) and isinstance(plan.stop, Converged)):
+    if isinstance(plan.start, MomentStart) or not isinstance(plan.stop, Converged):
         return result
     D, r = result.V.shape
     release = Release(ScoreMoment(D, r), rows.n_rows, z=0.0)

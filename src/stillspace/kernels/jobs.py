@@ -34,7 +34,7 @@ class Terms(NamedTuple):
     more: FloatArray
     """What a pass has at hand besides: the sum of distances (IRLS), the curvature (Newton)."""
     cut: float
-    """Rows at this distance or farther add nothing (GLAD, Newton)."""
+    """Rows at this distance or farther add nothing (GLAD, Newton, IRLS)."""
     cap: float
     """Up to this distance a row's curvature counts in full (Newton)."""
 
@@ -79,7 +79,7 @@ def add_terms(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
     elif terms.kind == SCORES:
         score_block(XT, terms.V, terms.out)
     else:
-        terms.more[0] += irls_block(XT, terms.V, terms.floor, R, terms.out)
+        terms.more[0] += irls_block(XT, terms.V, terms.floor, terms.cut, R, terms.out)
 
 
 @jit

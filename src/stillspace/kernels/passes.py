@@ -171,15 +171,20 @@ def newton_block(
 
 @jit
 def irls_block(
-    XT: FloatArray, V: FloatArray, floor: float, R: FloatArray, out: FloatArray
+    XT: FloatArray, V: FloatArray, floor: float, cut: float, R: FloatArray, out: FloatArray
 ) -> float:
-    """Add `Σ x yᵀ / max(‖Qx‖, floor)` to `out` (D, r); return the sum of distances."""
+    """Add `Σ x yᵀ / max(‖Qx‖, floor)` over the rows with ‖Qx‖ < cut to `out` (D, r).
+
+    Returns the sum of `min(‖Qx‖, cut)`.
+    """
     Y = scores(XT, V)
     distance = _distances(XT, V, Y, R)
     total = 0.0
+    weight = np.empty_like(distance)
     for i in range(len(distance)):
-        total += distance[i]
-    add_products(XT, Y / np.maximum(distance, floor), out)
+        total += min(distance[i], cut)
+        weight[i] = 1.0 / max(distance[i], floor) if distance[i] < cut else 0.0
+    add_products(XT, Y * weight, out)
     return total
 
 

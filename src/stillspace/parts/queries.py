@@ -560,11 +560,16 @@ class _Unbounded(_Terms):
 
 @dataclass(frozen=True, slots=True)
 class IrlsPower(_Unbounded):
-    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment."""
+    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment.
+
+    With a `cut`, over the rows with ‖Qx‖ < cut: a step for the cost `mean(min(‖Qx‖, cut))`. Both
+    steps minimise a quadratic above the cost that touches it at V, so neither lets it rise.
+    """
 
     D: int
     r: int
     floor: float = ROBUST_FLOOR
+    cut: float = inf
     name: ClassVar[str] = "reweighted power step"
 
     @property
@@ -577,14 +582,14 @@ class IrlsPower(_Unbounded):
         V = np.ascontiguousarray(point)
         scratch = np.empty((kernels.scratch_rows(kernels.IRLS, self.D, self.r), XT.shape[1]))
         direction = out[:-1].reshape(self.D, self.r)
-        out[-1] += kernels.irls_block(XT, V, self.floor, scratch, direction)
+        out[-1] += kernels.irls_block(XT, V, self.floor, self.cut, scratch, direction)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
         """Return what a compiled run of blocks needs; a subclass may have other terms."""
         if type(self) is not IrlsPower:
             return None
         V, direction = np.ascontiguousarray(point), out[:-1].reshape(self.D, self.r)
-        return kernels.Terms(kernels.IRLS, V, self.floor, direction, out[-1:], inf, 0.0)
+        return kernels.Terms(kernels.IRLS, V, self.floor, direction, out[-1:], self.cut, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

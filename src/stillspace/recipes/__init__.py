@@ -90,8 +90,8 @@ _BATCH = ("batch_size", "sampling")
 _CLASSIC = ("n_iter", "tol", "start", "floor")
 
 ROBUST: dict[str, Recipe] = {
-    "auto": Recipe(irls, _CLASSIC),
-    "irls": Recipe(irls, _CLASSIC),
+    "auto": Recipe(irls, (*_CLASSIC, "cut")),
+    "irls": Recipe(irls, (*_CLASSIC, "cut")),
     "fms": Recipe(fms, _CLASSIC),
     "reaper-irls": Recipe(reaper_irls, _CLASSIC),
     "pca": Recipe(pca),

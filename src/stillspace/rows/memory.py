@@ -89,11 +89,12 @@ class MemoryRows:
         """Number of columns."""
         return self._source.shape[1]
 
-    def sphered(self) -> FloatArray:
-        """Return all scaled rows as a new array (n, D), for problems that are small."""
-        out = np.empty(self._source.shape)
+    def sphered(self, selection: IntArray | None = None) -> FloatArray:
+        """Return the selected (or all) scaled rows as a new array, for problems that are small."""
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        out = np.empty((self.n_rows if selection is None else len(index), self.n_columns))
         layout = Layout.of(self.n_columns, self.n_columns)
-        for at, XT in self._blocks(NO_INDEX, (0, self.n_rows), layout):
+        for at, XT in self._blocks(index, (0, len(out)), layout):
             out[at : at + XT.shape[1]] = XT.T
         return out
 
