@@ -18,12 +18,14 @@ from stillspace._typing import FloatArray
 from stillspace.adaptive import AdaptivePlan, Allowance
 from stillspace.median import PrivateMedian
 from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares
-from stillspace.plan import MomentStart, Plan
+from stillspace.plan import MomentStart
 from stillspace.privacy import ComposedEvent, mu_from_budget
 from stillspace.privacy.events import NOTHING
+from stillspace.ptr import PtrPlan, run_ptr
 from stillspace.recipes import Facts, make_plan
+from stillspace.recipes.facts import AnyPlan
 from stillspace.release import Ledger, Release
-from stillspace.rows import Rows
+from stillspace.rows import MemoryRows, Rows
 from stillspace.run import Result, run
 from stillspace.spectrum import count_components
 
@@ -52,7 +54,7 @@ SUMMARIES: Mapping[str, Callable[[Facts], Query]] = {
 class Stages:
     """Everything that a private fit will do with the rows."""
 
-    main: Plan | AdaptivePlan
+    main: AnyPlan
     median: AdaptivePlan | None = None
     summaries: tuple[tuple[str, Release], ...] = ()
     choose_components: bool = False
@@ -68,8 +70,10 @@ class Stages:
         assert self.median is not None
         return run(self.median, rows, rng)
 
-    def find_subspace(self, rows: Rows, rng: np.random.Generator) -> Result:
+    def find_subspace(self, rows: MemoryRows, rng: np.random.Generator) -> Result:
         """Run the main stage; where PCA is to choose the number of components, it does so now."""
+        if isinstance(self.main, PtrPlan):
+            return run_ptr(self.main, rows, rng)
         result = run(self.main, rows, rng)
         if not self.choose_components or isinstance(self.main, AdaptivePlan):
             return result

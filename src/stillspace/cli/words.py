@@ -6,15 +6,22 @@ from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.stops import Never
 from stillspace.plan import GivenStart, MomentStart, Plan, RandomStart, RunStart, Start
+from stillspace.ptr import PtrPlan
+from stillspace.recipes.facts import AnyPlan
 from stillspace.release import Release
 
 
-def plan_in_words(plan: Plan | AdaptivePlan) -> str:
+def plan_in_words(plan: AnyPlan) -> str:
     """Return one or two sentences that say what ran."""
     if isinstance(plan, AdaptivePlan):
         return (
             f"{plan.name}: {plan.method.name}, at most {plan.method.n_passes} passes over all "
             "rows; each release chooses the next within a total that was fixed beforehand."
+        )
+    if isinstance(plan, PtrPlan):
+        return (
+            f"{plan.name}: robust fits without noise of {plan.n_blocks} disjoint blocks of rows "
+            "vote; the winner is released by a private test, or nothing."
         )
     if plan.release is None or plan.n_iter == 0:
         return f"{plan.name}: {_start(plan.start, alone=True)}."

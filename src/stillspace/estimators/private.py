@@ -13,7 +13,6 @@ import numpy.typing as npt
 from sklearn.utils import Tags
 
 from stillspace._typing import FloatArray
-from stillspace.adaptive import AdaptivePlan
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options, oriented
 from stillspace.estimators._validation import (
     as_array,
@@ -33,10 +32,11 @@ from stillspace.estimators._validation import (
 )
 from stillspace.estimators._view import View, chosen_sketch
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
-from stillspace.plan import GivenStart, Plan
+from stillspace.plan import GivenStart
 from stillspace.privacy import Budget, Guarantee, mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
+from stillspace.recipes.facts import AnyPlan
 from stillspace.release import ROW_MARGIN, checked_event
 from stillspace.rows import draw_pairs
 from stillspace.run import Result
@@ -227,7 +227,7 @@ class _PrivateEstimator(SubspaceEstimator):
         printed = (_AS_PRINTED,) if calibration == "as-printed" else ()
         return seeded + printed
 
-    def _assumptions(self, plan: Plan | AdaptivePlan, n: int) -> tuple[str, ...]:
+    def _assumptions(self, plan: AnyPlan, n: int) -> tuple[str, ...]:
         """Return what the guarantee takes for granted and what it does not cover (SPEC 4)."""
         k = self.rows_per_person
         stated = [
@@ -293,8 +293,9 @@ class PrivateRobustPCA(_PrivateEstimator):
     delta : float, default=None
         None means `min(n^−1.5, 1e-6)`.
     algorithm : str, default="auto"
-        "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; or one of the paper's: "dp-ggd",
-        "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
+        "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; "ptr", propose-test-release for
+        nearly noiseless inliers, which may release nothing (an error says so); or one of the
+        paper's: "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
     center : array of shape (n_features,), "pairs", "median" or None, default=None
         A *public* vector, subtracted from every row; None means the origin, through which the
         subspace then goes. "pairs" fits differences of random disjoint pairs of rows, in which an

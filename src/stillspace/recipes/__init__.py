@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from stillspace.adaptive import AdaptivePlan
 from stillspace.plan import Plan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.recipes.classic import fms, irls, reaper_irls
-from stillspace.recipes.facts import Facts, Recipe
-from stillspace.recipes.newton import newton
+from stillspace.recipes.facts import AnyPlan, Facts, Recipe
+from stillspace.recipes.newton import newton, ptr
 from stillspace.recipes.options import listed
 from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
@@ -21,7 +20,7 @@ __all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "fixed_plan", "make_plan"]
 
 def make_plan(
     algorithm: str, facts: Facts, *, beside: ComposedEvent = NOTHING, **options: Any
-) -> Plan | AdaptivePlan:
+) -> AnyPlan:
     """Return the plan of a named algorithm, calibrated if the facts hold a budget.
 
     The known algorithms are the keys of `ROBUST` and `PRIVATE`. An option that is None means
@@ -111,6 +110,7 @@ PRIVATE: dict[str, Recipe] = {
     "auto": Recipe(newton, chooses=True),
     "dp-newton": Recipe(newton, chooses=True),
     "dp-pca": Recipe(pca, chooses=True),
+    "ptr": Recipe(ptr, ("width",)),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),
     "dp-sggd": Recipe(partial(glad, sampled=True), (*_SHARED, *_BATCH, "geometry")),
     "dp-gd-reap": Recipe(water_filling, _SHARED),

@@ -9,7 +9,6 @@ from math import log, sqrt
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar, WaterFilling
 from stillspace.parts.queries import PRIVATE_FLOOR, ROBUST_FLOOR, Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All
@@ -24,7 +23,7 @@ from stillspace.plan import (
     Start,
 )
 from stillspace.privacy import privacy_curve
-from stillspace.recipes.facts import Facts, Options
+from stillspace.recipes.facts import AnyPlan, Facts, Options
 from stillspace.recipes.options import (
     checked_n_iter,
     checked_positive,
@@ -130,12 +129,12 @@ def pca(facts: Facts, options: Options) -> Plan:
     return Plan(name="", start=start, release=None, geometry=Polar(facts.r), n_components=facts.r)
 
 
-def as_printed(plan: Plan | AdaptivePlan, facts: Facts, epsilon: float, delta: float) -> Plan:
+def as_printed(plan: AnyPlan, facts: Facts, epsilon: float, delta: float) -> Plan:
     """Return the plan with the noise that the paper prints (SPEC 4), whatever it promises.
 
     The start, which the paper does not charge, gets the whole budget for itself.
     """
-    if isinstance(plan, AdaptivePlan):
+    if not isinstance(plan, Plan):
         msg = f"The paper has no algorithm {plan.name!r}; name one of its own, such as 'dp-sggd'."
         raise ValueError(msg)
     release, T = plan.release, plan.n_iter

@@ -42,4 +42,4 @@ def cut_of(d: FloatArray) -> float:
     """
     low, quarter = np.quantile(d ** (2.0 / 3.0), [0.10, 0.25])
     reached = float(quarter + _REACH * (quarter - low)) ** 1.5
-    return max(reached, 1.2 * float(quarter) ** 1.5, SMALLEST_CUT)
+    return float(max(reached, 1.2 * float(quarter) ** 1.5, SMALLEST_CUT))
