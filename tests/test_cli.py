@@ -319,7 +319,7 @@ def test_every_plan_has_words(name: str) -> None:
     budget = {"epsilon": 1.0, "delta": 1e-6} if name in PRIVATE else {}
     table = PRIVATE if name in PRIVATE else ROBUST
     options = {"n_iter": 3} if "n_iter" in table[name].options else {}
-    words = plan_in_words(make_plan(name, Facts(500, 6, 2, **budget), **options))
+    words = plan_in_words(make_plan(name, Facts(5000, 6, 2, **budget), **options))
     assert words.startswith(f"{name}: ")
     assert words.endswith(".")
     noisy = name in PRIVATE or name.startswith("n")
