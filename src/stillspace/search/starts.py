@@ -34,7 +34,7 @@ def search_rows(D: int) -> int:
 def pca(U: FloatArray, r: int) -> FloatArray:
     """Return the top r right singular vectors (D, r), by the smaller of the two Gram matrices."""
     m, D = U.shape
-    if D <= m:
+    if m >= D:
         return np.ascontiguousarray(np.linalg.eigh(U.T @ U)[1][:, : -r - 1 : -1])
     left = np.linalg.eigh(U @ U.T)[1][:, : -r - 1 : -1]
     return np.linalg.qr(U.T @ left)[0]
@@ -42,7 +42,7 @@ def pca(U: FloatArray, r: int) -> FloatArray:
 
 def tyler_applies(m: int, D: int) -> bool:
     """Whether there are rows enough for Tyler's matrix, and not too many columns."""
-    return 2 * D <= m and D <= TYLER_COLUMNS
+    return m >= 2 * D and D <= TYLER_COLUMNS
 
 
 def tyler(U: FloatArray, r: int) -> FloatArray:
