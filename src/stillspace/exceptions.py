@@ -30,4 +30,4 @@ class SeededNoiseWarning(UserWarning):
 
 
 class DisagreementWarning(UserWarning):
-    """The starts of a robust fit end in different subspaces of which none is clearly the best."""
+    """A robust fit has rivals: another subspace, or another number of components, is as good."""

@@ -13,7 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
-from stillspace.estimators._sampling import CENTERS, found_center, search_sample
+from stillspace.estimators._sampling import (
+    CENTERS,
+    found_center,
+    profiled,
+    searched,
+    within_reach,
+)
 from stillspace.estimators._validation import (
     as_array,
     checked_array,
@@ -34,57 +40,74 @@ from stillspace.recipes import Facts, fixed_plan
 from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
-from stillspace.search import Candidate, chosen, disagreement, search
+from stillspace.search import Candidate, chosen, disagreement
 from stillspace.search.candidates import LOSSES, Loss
 
 
 class RobustPCA(SubspaceEstimator):
     """Find the subspace that most rows lie close to, whatever the other rows do.
 
-    Rows are scaled to the unit sphere and the mean *unsquared* distance to the subspace is
-    minimised (GLAD), or its convex relaxation (REAPER).
+    Rows are taken about a robust centre and scaled to the unit sphere. The mean distance to the
+    subspace is minimised, unsquared, and up to a cut beyond which a row does not count
+    (docs/robust.md).
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int, "auto" or None, default=None
         Dimension of the subspace, below the number of features; None means 2 (1 for two
-        features).
+        features). "auto" follows a low quantile of the distances over the number of components and
+        stops where they stop falling (`profile_`).
     algorithm : str, default="auto"
-        "auto" is "irls", which starts on random samples of the rows where there are very many.
-        Also "fms", "reaper-irls", "pca" and the paper's "ggd", "nggd", "sggd",
-        "nsggd", "gd-reap", "sgd-reap", "md-reap", "smd-reap".
-    center, scale : array of shape (n_features,), default=None
-        Subtracted from, then divided into, every row. None means the origin: the subspace goes
-        through it, so give a centre where the data has another one.
+        "auto" follows several starts on a sample of the rows, keeps the best and solves from there
+        by "irls". Also "irls" itself, "fms", "reaper-irls", "pca" and the paper's "ggd", "nggd",
+        "sggd", "nsggd", "gd-reap", "sgd-reap", "md-reap", "smd-reap".
+    loss : {"redescending", "glad"}, default=None
+        For "auto". "redescending" (None means this) minimises `mean(min(distance, cut))`, the cut
+        set by the rows that lie near; of several starts it keeps the subspace with the least
+        *median* distance. "glad" is the paper's: all distances count, the lowest mean wins.
+    center : "auto", "pairs", "median", array of shape (n_features,) or None, default="auto"
+        Subtracted from every row. "pairs" fits differences of random pairs of rows first, in which
+        the centre cancels, and then finds the position that the near rows agree on; "median" is the
+        geometric median; None is the origin. "auto" is "pairs" for the algorithm "auto" and None
+        for the named ones, which assume centred data.
+    scale : array of shape (n_features,), default=None
+        Divided into every row, after the centre.
     missing_code : number, default=None
         A number, such as 9 or -1 in a genotype matrix, that stands for a missing cell. Such a cell
-        sits at the centre.
+        sits at the centre. NaN is refused: impute it, or put a code in its place.
     max_iter : int, default=None
         Largest number of passes; None means the algorithm's own.
     tol : float, default=None
         Stop when the subspace moves by no more than this (sine of an angle) or the cost no longer
-        falls; for "irls", "fms" and "reaper-irls".
+        falls; for "auto", "irls", "fms" and "reaper-irls".
     batch_size : int, default=None
         Rows a step, for the stochastic algorithms.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "geometry", "output", "sampling",
-        "sigma", "capped", "floor". A wrong name lists the right ones.
+        "sigma", "capped", "floor", "cut". A wrong name lists the right ones.
     random_state : int, RandomState, Generator or None, default=None
-        For the stochastic algorithms and random starts.
+        For the stochastic algorithms, and for the samples and starts of "auto"; these are drawn
+        from a fixed seed if None is given, so that the same rows give the same fit.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        Orthonormal rows, by decreasing variance of the scaled rows along them.
+        Orthonormal rows, by decreasing variance along them of the scaled rows that counted.
     center_, scale_ : arrays of shape (n_features,)
+    n_components_ : int
     n_iter_ : int
     converged_ : bool
         Whether the stop rule was met; True for algorithms with a fixed number of iterations.
     costs_ : array
-        Mean distance of the scaled rows to the subspace before each pass, for the algorithms
-        that know it ("irls", "fms"; for "reaper-irls" the relaxed cost).
+        The cost before each pass, for the algorithms that know it: the mean over the scaled rows of
+        `min(distance, cut)` ("auto", "irls", "fms"; for "reaper-irls" the relaxed cost).
+    starts_ : tuple of Candidate
+        Where each start of "auto" ended on the sample: name, components, cost, median, angle to the
+        one that was kept. A `DisagreementWarning` says when another one is as good.
+    profile_ : DimensionProfile or None
+        For n_components="auto".
     plan_ : Plan
-        What ran.
+        What ran, after the search.
     privacy_ : Guarantee
         Says that nothing is promised.
 
@@ -101,7 +124,7 @@ class RobustPCA(SubspaceEstimator):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         algorithm: str = "auto",
         loss: str | None = None,
@@ -132,7 +155,8 @@ class RobustPCA(SubspaceEstimator):
         n, D = checked_shape(X, hidden=False)
         center = self._checked_center(D)
         scale = checked_vector("scale", self.scale, D, positive=True)
-        r = checked_components(self.n_components, D, n)
+        auto = isinstance(self.n_components, str) and self.n_components == "auto"
+        r = 1 if auto else checked_components(self.n_components, D, n)
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
         loss = self._checked_loss()
@@ -142,19 +166,26 @@ class RobustPCA(SubspaceEstimator):
         missing = checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=True)
         rng, search_rng = self._generators()
+        self.profile_ = None
+        if auto:
+            self.profile_ = profiled(X, center, loss, scale, missing, search_rng)
+            r = self.profile_.n_components
+        also = None
         if isinstance(center, str):
-            center = found_center(X, center, r, loss, scale, missing, search_rng)
+            center, also = found_center(X, center, r, loss, scale, missing, search_rng)
         rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
         candidates: list[Candidate] = []
         if self.algorithm == "auto" and "start" not in options:
-            candidates = search(search_sample(rows, search_rng), r, loss, search_rng)
+            candidates = searched(rows, r, loss, search_rng, also)
             best = chosen(candidates)
+            rows = within_reach(rows, best)
             options = {**options, "start": best.components}
             if best.cut < 1.0:
                 options["cut"] = best.cut
         plan = fixed_plan(self.algorithm, Facts(n, D, r), **options)
         result = _exactly_oriented(run(plan, rows, rng), plan, rows)
         self._set_subspace(result, center, scale)
+        self.n_components_ = r
         self.plan_ = plan
         self.starts_ = tuple(candidates)
         self.costs_ = np.array(result.costs)
@@ -170,6 +201,12 @@ class RobustPCA(SubspaceEstimator):
         if not self.converged_:
             msg = f"No convergence in {n_iter} passes; raise max_iter or tol."
             warn(msg, ConvergenceWarning, stacklevel=3)
+        if self.profile_ is not None and not self.profile_.clear:
+            msg = (
+                f"The distances do not say clearly how many components there are; "
+                f"n_components='auto' took {self.profile_.n_components}: look at profile_."
+            )
+            warn(msg, DisagreementWarning, stacklevel=3)
         sentence = disagreement(self.starts_) if self.starts_ else None
         if sentence is not None:
             warn(sentence, DisagreementWarning, stacklevel=3)

@@ -41,5 +41,11 @@ def cut_of(d: FloatArray) -> float:
     1.2 q25, so that inliers which are all equally far (the subspace is off, they are exact) count.
     """
     low, quarter = np.quantile(d ** (2.0 / 3.0), [0.10, 0.25])
-    reached = float(quarter + _REACH * (quarter - low)) ** 1.5
-    return float(max(reached, 1.2 * float(quarter) ** 1.5, SMALLEST_CUT))
+    reached = float((quarter + _REACH * (quarter - low)) ** 1.5)
+    return max(reached, 1.2 * float(quarter**1.5), SMALLEST_CUT)
+
+
+def reach_of(d: FloatArray) -> float:
+    """Return `cut_of` for distances in any unit."""
+    unit = float(np.quantile(d, 0.25))
+    return unit * cut_of(d / unit) if unit > 0.0 else float(d.max(initial=0.0)) * SMALLEST_CUT

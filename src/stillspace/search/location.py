@@ -13,7 +13,7 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.rows.threads import one_blas_thread
 from stillspace.search.candidates import Loss, chosen, descended, search
-from stillspace.search.cuts import cut_of, distances, nearest
+from stillspace.search.cuts import distances, nearest, reach_of
 from stillspace.search.starts import affine_ransac, search_rows
 
 _STEPS, _ROUNDS, _REFINEMENTS, _TRIES = 100, 3, 8, 40
@@ -26,8 +26,10 @@ def median_center(S: FloatArray) -> FloatArray:
     return _descended(S, np.median(S, axis=0), np.inf)
 
 
-def pairs_center(S: FloatArray, r: int, loss: Loss, rng: np.random.Generator) -> FloatArray:
-    """Return a centre of the affine r-dimensional subspace that most rows of S lie near to.
+def pairs_center(
+    S: FloatArray, r: int, loss: Loss, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Return a centre and a basis (D, r) of the affine subspace that most rows of S lie near to.
 
     Each end of a search on differences of disjoint random pairs proposes a subspace, and so does
     the best affine span of r + 1 rows; each subspace gives a position across it (`located`). The
@@ -38,7 +40,9 @@ def pairs_center(S: FloatArray, r: int, loss: Loss, rng: np.random.Generator) ->
         return _pairs_center(S, r, loss, rng)
 
 
-def _pairs_center(S: FloatArray, r: int, loss: Loss, rng: np.random.Generator) -> FloatArray:
+def _pairs_center(
+    S: FloatArray, r: int, loss: Loss, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
     few = S[: search_rows(S.shape[1])]
     half = len(few) // 2
     found = search(_unit(few[:half] - few[half : 2 * half]), r, loss, rng)
@@ -51,18 +55,19 @@ def _pairs_center(S: FloatArray, r: int, loss: Loss, rng: np.random.Generator) -
     proposals = [(V, center)]
     for k in range(_REFINEMENTS):
         about = _unit(few - center)
-        V = (
-            chosen(search(about, r, loss, rng)).components.T
-            if k == 0
-            else descended(about, V, loss)
-        )
+        lengths = _lengths(few - center)
+        if k == 0:
+            V = chosen(search(about, r, loss, rng, lengths=lengths, also=V)).components.T
+        else:
+            V = descended(about, V, loss, lengths)
         moved = located(S, V, rng, center)
         step = float(np.linalg.norm(moved - center))
         center = moved
         proposals.append((V, center))
         if step <= _STILL * float(np.quantile(distances(S - center, V), 0.25)):
             break
-    return _best(proposals, S)[1]
+    V, center = _best(proposals, S)
+    return center, V
 
 
 def _best(
@@ -89,10 +94,9 @@ def located(
     tried = np.concatenate([tried, np.median(R, axis=0)[None]])
     judges = R[: 25 * _TRIES]
     across = min(tried, key=lambda m: float(np.median(_lengths(judges - m))))
-    unit = float(np.median(_lengths(R - np.median(R, axis=0)))) or 1.0
     cut = np.inf
     for _ in range(_ROUNDS):
-        cut = unit * cut_of(_lengths(R - across) / unit)
+        cut = reach_of(_lengths(R - across))
         across = _descended(R, across, cut)
     near = _lengths(R - across) <= cut
     along = median_center(Y[near]) if near.any() else np.median(Y, axis=0)

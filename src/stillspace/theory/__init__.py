@@ -1,5 +1,6 @@
 """The theory behind the methods as code: what is proved, and for which rows (docs/theory.md)."""
 
+from stillspace.theory.certificates import Certificate, certify
 from stillspace.theory.iterations import (
     IterationBound,
     RestartSchedule,
@@ -24,6 +25,7 @@ from stillspace.theory.starts import StartCondition, pca_start
 
 __all__ = [
     "Bounds",
+    "Certificate",
     "IterationBound",
     "MinibatchStability",
     "ReaperStability",
@@ -31,6 +33,7 @@ __all__ = [
     "Stability",
     "StartCondition",
     "alignment",
+    "certify",
     "iteration_bound",
     "largest_restarts",
     "minibatch_bound",
