@@ -207,6 +207,9 @@ def _transact(
         except sqlite3.Error as error:
             if not _busy(error):
                 _refuse(path, error, write)
+        except UnicodeDecodeError:  # SQLite quotes damaged bytes in what it says
+            msg = f"The ledger {path} is damaged; restore it and count later fits again."
+            raise BudgetError(msg) from None
         if time.monotonic() >= deadline:
             msg = f"The ledger {path} was locked by another process for {timeout:g} s; try again."
             raise BudgetError(msg)
