@@ -27,8 +27,9 @@ def table() -> str:
     return markdown(
         "Sensitivity search",
         "The worst found over what the accountant is told, for all storage types together (float64 "
-        "by rows and by columns, float32, int8, uint8, sparse) and two shapes: the longest term, "
-        "the largest difference of two terms, sums of data sets with one row more, with one replaced. "
+        "by rows and by columns, float32, int8, uint8, sparse) and two shapes: the longest "
+        "term, the largest difference of two terms, sums of data sets with one row more, with one "
+        "replaced. "
         "At most 1 in the library; the last rows are known to break.",
         ["query", "kernel", "term", "difference", "one row more", "one replaced", "cases"],
         rows,

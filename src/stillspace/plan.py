@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +25,11 @@ def _check_share(share: float) -> None:
     if not 0.0 < share <= 1.0:
         msg = f"The start's share of the budget must lie in (0, 1], got {share}."
         raise ValueError(msg)
+
+
+def fingerprint(plan: Any) -> str:
+    """Return a short name of a plan that no other plan has: a hash of all its public facts."""
+    return hashlib.sha256(repr(plan).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from stillspace.estimators._validation import (
     told_shape,
 )
 from stillspace.exceptions import SeededNoiseWarning
-from stillspace.plan import GivenStart, Plan
+from stillspace.plan import GivenStart, Plan, fingerprint
 from stillspace.privacy import Budget, Guarantee
 from stillspace.recipes import Facts, make_plan
 from stillspace.release import ROW_MARGIN
@@ -89,7 +89,12 @@ class _PrivateEstimator(SubspaceEstimator):
             # The event is also a ceiling of what runs. (Shares that depend on releases would be
             # charged their ceiling here.) No cell was read so far; a charge stays, come what may.
             self.budget.charge(
-                plan.event(), facts.relation, name=plan.name, not_private_because=reasons
+                plan.event(),
+                facts.relation,
+                name=plan.name,
+                delta=delta,
+                plan=fingerprint(plan),
+                not_private_because=reasons,
             )
         X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=raising)
         if X.shape != (told, D):
