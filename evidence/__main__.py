@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, audits, kills, mutants, noise
+from evidence import accuracy, audits, defences, kills, mutants, noise, sensitivity
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -18,6 +18,8 @@ PROOFS: dict[str, Callable[[], str]] = {
     "races": kills.races_table,
     "audits": audits.table,
     "coverage": audits.coverage,
+    "sensitivity": sensitivity.table,
+    "defences": defences.table,
     "mutants": mutants.table,
 }
 

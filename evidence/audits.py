@@ -25,7 +25,8 @@ def table() -> str:
     return markdown(
         "Audits",
         "Lower bounds on ε at 95 % confidence, by the white-box adversary, one coin a run unless "
-        f"said. Correct plans claim ε = {EPSILON} at δ = {DELTA:g}, T = 30, n = 4000, D = 2, r = 1. "
+        f"said. Correct plans claim ε = {EPSILON} at δ = {DELTA:g}, T = 30, n = 4000, D = 2, r = 1."
+        " "
         "The trade-off fit is model-based (curves of the claim's own family); the others are not. "
         f"Times are those of {JOBS} processes on a shared machine.",
         [
@@ -103,8 +104,8 @@ def coverage() -> str:
     return markdown(
         "Coverage",
         f"{AUDITS} audits of 300 runs each, trade-off fit at 95 %, of mechanisms whose true ε is "
-        f"the claimed {EPSILON}. A right bound lies above it in at most 5 % ({AUDITS // 20}), up to "
-        f"chance (above {limit} once in a thousand tables).",
+        f"the claimed {EPSILON}. A right bound lies above it in at most 5 % ({AUDITS // 20}), up "
+        f"to chance (above {limit} once in a thousand tables).",
         ["mechanism", "above the claim", "share"],
         [
             ("one Gaussian release of a number", above, f"{above / AUDITS:.3f}"),

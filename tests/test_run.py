@@ -248,7 +248,7 @@ def test_a_watched_run_gives_the_bits_of_an_unwatched_one(geometry, sampling, ou
             seen[done] = (memory.copy(), point.copy())
 
         plain_run = run(plan, rows, seeded_generator(0))
-        watched = run(plan, rows, seeded_generator(0), executors.Watch(at, see))
+        watched = run(plan, rows, seeded_generator(0), watch=executors.Watch(at, see))
         np.testing.assert_array_equal(watched.V, plain_run.V)
         assert watched.event == plain_run.event
         assert set(seen) == at

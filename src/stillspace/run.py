@@ -15,7 +15,7 @@ from stillspace.executors import NOBODY, Onlookers, Watch, compiled_loop
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.sampling import Selections
 from stillspace.parts.stops import Never
-from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
+from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start, WishartStart
 from stillspace.privacy.events import ComposedEvent
 from stillspace.release import CeilingLedger, Draw, Ledger, Release, Seen, Witness
 from stillspace.rows import OnceAdded, Rows
@@ -162,6 +162,11 @@ def _begin(
         moment = start.release.apply(rows, nowhere, draw)
         if lookers.witness is not None:
             lookers.witness(_seen(start.release, 0, nowhere, moment, draw))
+        return top_eigenvectors(moment, r), moment
+    if isinstance(start, WishartStart):
+        draw = start.release.draw(0, rows.n_rows, rng, ledger)
+        ledger.record(start.not_private)
+        moment = start.release.apply(rows, np.empty((0, 0)), draw) + start.noise(rng)
         return top_eigenvectors(moment, r), moment
     if isinstance(start, RunStart):
         result = _run(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))

@@ -279,7 +279,7 @@ def test_the_command(tmp_path):
         (["dp-ggd", "--bound", "magic"], "different names"),
         (["dp-ggd", "--adversary", "x"], "Unknown adversary"),
         (["dp-ggd", "--out", "/nowhere/a.png"], "No such file"),
-        (["dp-pca", "--as-printed"], "prints no noise"),
+        (["dp-pca", "--as-printed"], "Nothing is left to guess"),
     ],
 )
 def test_the_command_says_what_is_wrong(arguments, words):

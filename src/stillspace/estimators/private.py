@@ -32,7 +32,7 @@ from stillspace.estimators._validation import (
 )
 from stillspace.estimators._view import View, chosen_sketch
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
-from stillspace.plan import GivenStart
+from stillspace.plan import GivenStart, fingerprint
 from stillspace.privacy import Budget, Guarantee, mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
@@ -96,7 +96,12 @@ class _PrivateEstimator(SubspaceEstimator):
             # The event is also a ceiling of what runs. No cell was read so far; a charge stays,
             # come what may.
             self.budget.charge(
-                stages.event(), stages.main.relation, name=algorithm, not_private_because=reasons
+                stages.event(),
+                stages.main.relation,
+                name=algorithm,
+                delta=delta,
+                plan=fingerprint(stages),
+                not_private_because=reasons,
             )
         pairs = draw_pairs(told, rng) if view.paired else None
         X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=raising)
