@@ -228,7 +228,7 @@ class Popres(Experiment):
     id: ClassVar[str] = "popres"
     title: ClassVar[str] = "The map of Europe"
     sizes: ClassVar[dict[Size, MapSize]] = {
-        "quick": MapSize(1000, 1000, 100, 1),
+        "quick": MapSize(1000, 1000, 200, 1),
         "paper": MapSize(10_000, 1000, 200, 3),
     }
 
