@@ -26,4 +26,4 @@ def tiny(monkeypatch):
     monkeypatch.setattr(InliersVersusBatch, "D", 5)
     monkeypatch.setitem(DVersusR.grid, "quick", ((4, 6), (1, 4)))
     monkeypatch.setattr(DVersusR, "n", 200)
-    monkeypatch.setitem(Popres.sizes, "quick", MapSize(60, 40, 20, 1))
+    monkeypatch.setitem(Popres.sizes, "quick", MapSize(60, 40, 20, 50, 1))
