@@ -279,7 +279,8 @@ class Popres(Experiment):
             f"{size.n_outliers} outliers (not drawn); δ = 1/√n, T = {size.n_iter}. Colour "
             "and letters: the country; every picture is turned and scaled onto the map "
             f"(Procrustes). dp-SGD-REAP and ours see a public random projection to {size.sketch} "
-            "columns. Positions of private people are not a private output: these are invented or public."
+            "columns. Positions of private people are not a private output: these are invented or "
+            "public."
         )
         figure = draw_maps(
             panels,
