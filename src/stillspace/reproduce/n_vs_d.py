@@ -50,9 +50,10 @@ class NVersusD(PhaseTransition):
         "paper": ((500, 1000, 2000, 4000), (10, 20, 50, 100)),
     }
     rate_sizes: ClassVar[dict[Size, tuple[int, ...]]] = {
-        "quick": (250, 375, 500, 1000),
-        "paper": (250, 375, 500, 625, 750, 1000, 1500, 2000, 3000),
+        "quick": (150, 250, 375, 500, 625, 1000, 2000),
+        "paper": (150, 250, 375, 500, 625, 750, 1000, 1500, 2000, 3000),
     }
+    rate_runs: ClassVar[dict[Size, int]] = {"quick": 5, "paper": 50}
 
     def settings(self, size: Size) -> list[Setting]:
         """Return the grid."""
@@ -67,7 +68,7 @@ class NVersusD(PhaseTransition):
             for method in SIX:
                 for column in ("as-printed", "honest"):
                     found += repeated(
-                        f"{self.id}-rate", setting, method, column, self.runs[size], seed
+                        f"{self.id}-rate", setting, method, column, self.rate_runs[size], seed
                     )
         return found
 
