@@ -18,6 +18,7 @@ def tiny(monkeypatch):
     monkeypatch.setitem(Convergence.data_sets, "quick", 1)
     monkeypatch.setitem(NVersusD.grid, "quick", ((60, 120), (4, 6)))
     monkeypatch.setitem(NVersusD.rate_sizes, "quick", (60, 120, 180))
+    monkeypatch.setitem(NVersusD.rate_runs, "quick", 2)
     monkeypatch.setitem(EpsilonVersusDelta.grid, "quick", ((0.4, 1.6), (1e-5, 1e-2)))
     monkeypatch.setattr(EpsilonVersusDelta, "n", 200)
     monkeypatch.setattr(EpsilonVersusDelta, "D", 5)
@@ -26,4 +27,4 @@ def tiny(monkeypatch):
     monkeypatch.setattr(InliersVersusBatch, "D", 5)
     monkeypatch.setitem(DVersusR.grid, "quick", ((4, 6), (1, 4)))
     monkeypatch.setattr(DVersusR, "n", 200)
-    monkeypatch.setitem(Popres.sizes, "quick", MapSize(60, 40, 20, 1))
+    monkeypatch.setitem(Popres.sizes, "quick", MapSize(60, 40, 20, 50, 1))

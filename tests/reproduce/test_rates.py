@@ -46,6 +46,8 @@ def test_laws_in_n(rng):
     slow = [1.0 / n * 10 ** (0.1 * rng.standard_normal(40)) for n in sizes]
     assert decay_in_n(sizes, slow).power.value == pytest.approx(-1, abs=0.2)
     assert decay_in_n([250, 500], falls[:2]) is None
+    early = decay_in_n([50, *sizes], [np.full(40, 1.5), *falls])  # does not work there yet
+    assert early == found
 
 
 def test_the_interval_of_a_slope_is_that_of_scipy(rng):

@@ -194,7 +194,7 @@ def draw_maps(
 ) -> Any:
     """Return a figure with one map a panel, countries by colour and by their letters."""
     lines = -(-len(panels) // width)
-    figure = new_figure(3.1 * width, 3.2 * lines + 1.2)
+    figure = new_figure(3.1 * width, 3.2 * lines + 1.2, dpi=100)  # many points make large files
     axes = figure.subplots(lines, width, squeeze=False)
     codes = np.asarray(country)
     colours = _map_colours(places)

@@ -87,8 +87,8 @@ class PhaseTransition(Experiment):
         count = f"{runs[0]:.0f}" if len(runs) == 1 else f"{runs[0]:.0f} to {runs[-1]:.0f}"
         return draw_grids(
             lines,
-            x=(self.x[1], [f"{v:.3g}" for v in x[1]]),
-            y=(self.y[1], [f"{v:.3g}" for v in y[1]]),
+            x=(self.x[1], [f"{v:g}" for v in x[1]]),
+            y=(self.y[1], [f"{v:g}" for v in y[1]]),
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
             note=f"{self.note} Runs a cell: {count}. Hatched: no run got there, or no such cell.",

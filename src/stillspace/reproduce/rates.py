@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from stillspace._typing import FloatArray
+from stillspace.reproduce.cells import TOLERANCE
 
 FLOOR = 2.0**-52
 """φ², φ = 2⁻²⁶ the floor of private fits: below, the cost is smooth and the theorems do not speak
@@ -98,11 +99,12 @@ def decay_in_iterations(at: Sequence[int], traces: Sequence[Sequence[float]]) ->
 def decay_in_n(sizes: Sequence[int], errors: Sequence[Sequence[float]]) -> Decay | None:
     """Fit both laws to log10 error against n over all runs; None with fewer than three sizes.
 
-    Sizes whose median error is below the floor are left out.
+    Sizes at which the method does not work yet (median above 1e-2) or is below the floor already
+    are left out.
     """
     x, y = [], []
     for n, found in zip(sizes, errors, strict=True):
-        if np.median(found) > FLOOR:
+        if FLOOR < np.median(found) <= TOLERANCE:
             x += [float(n)] * len(found)
             y += [log10(max(error, FLOOR)) for error in found]
     if len(set(x)) < 3:
