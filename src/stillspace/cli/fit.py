@@ -20,7 +20,12 @@ def fit(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Numbers, one row a line.")],
     *,
     components: Annotated[
-        int, typer.Option("--components", "-r", help="Dimension of the subspace.")
+        str,
+        typer.Option(
+            "--components",
+            "-r",
+            help="Dimension of the subspace; with --without-privacy also 'auto'.",
+        ),
     ],
     model: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL.npz", help="File for the fitted model.")
@@ -62,7 +67,10 @@ def fit(
     ] = None,
     center: Annotated[
         str | None,
-        typer.Option(help="Public centre: one number, or one a column, with commas. Default 0."),
+        typer.Option(
+            help="Public centre: one number, or one a column, with commas. Default 0; with "
+            "--without-privacy 'pairs' (found from the rows), or 'median', or 'none' for 0."
+        ),
     ] = None,
     scale: Annotated[
         str | None,
@@ -98,10 +106,10 @@ def fit(
     table = read_table(file, header=header, delimiter=_delimiter(delimiter))
     D = table.X.shape[1]
     common = {
-        "n_components": components,
+        "n_components": _count(components, without_privacy),
         "algorithm": algorithm,
         "batch_size": batch_size,
-        "center": _vector("--center", center, D),
+        "center": _center(center, D, without_privacy),
         "scale": _vector("--scale", scale, D),
     }
     fitted = _fitted(table, common, n_iter, None if without_privacy else private)
@@ -156,6 +164,25 @@ def _delimiter(text: str) -> str:
         msg = f"--delimiter must be one character or 'tab', got {text!r}."
         raise UsageError(msg)
     return delimiter
+
+
+def _count(text: str, without_privacy: bool) -> int | str:
+    """Return the number of components, or "auto"."""
+    if text == "auto" and without_privacy:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        words = "a whole number, or 'auto'" if without_privacy else "a whole number"
+        msg = f"--components must be {words}, got {text!r}."
+        raise UsageError(msg) from None
+
+
+def _center(text: str | None, D: int, without_privacy: bool) -> Any:
+    """Return a vector, None for the origin, or how a robust fit finds its centre."""
+    if without_privacy and text in (None, "pairs", "median", "none"):
+        return {None: "auto", "none": None}.get(text, text)
+    return _vector("--center", text, D)
 
 
 def _vector(name: str, text: str | None, D: int) -> list[float] | None:

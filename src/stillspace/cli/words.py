@@ -12,8 +12,9 @@ def plan_in_words(plan: Plan) -> str:
     """Return one or two sentences that say what ran."""
     if plan.release is None or plan.n_iter == 0:
         return f"{plan.name}: {_start(plan.start, alone=True)}."
+    start = _start(plan.start, searched=plan.name == "auto")
     return (
-        f"{plan.name}: {_start(plan.start)}, then {_steps(plan)} with the "
+        f"{plan.name}: {start}, then {_steps(plan)} with the "
         f"{plan.release.query.name} of {_rows(plan.release)}{_noise(plan.release)}."
     )
 
@@ -23,7 +24,7 @@ def _steps(plan: Plan) -> str:
     return f"{bound}{plan.n_iter} step{'s' if plan.n_iter > 1 else ''}"
 
 
-def _start(start: Start, *, alone: bool = False) -> str:
+def _start(start: Start, *, alone: bool = False, searched: bool = False) -> str:
     if isinstance(start, MomentStart):
         if not start.release.noisy:
             return "the second moment's top eigenvectors" if alone else "a start from PCA"
@@ -36,7 +37,7 @@ def _start(start: Start, *, alone: bool = False) -> str:
             f"a start from {start.plan.name or 'another plan'} with {start.share:.0%} of the budget"
         )
     if isinstance(start, GivenStart):
-        return "a given start"
+        return "the best of several starts" if searched else "a given start"
     return "a random start" if isinstance(start, RandomStart) else "the paper's random matrix"
 
 
