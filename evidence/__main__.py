@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, kills, mutants, noise
+from evidence import accuracy, kills, mutants, noise, robust
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -14,6 +14,9 @@ PROOFS: dict[str, Callable[[], str]] = {
     "noiseless": accuracy.noiseless,
     "first-auto": accuracy.first_auto,
     "large-epsilon": accuracy.large_epsilon,
+    "losses": robust.losses,
+    "centers": robust.centers,
+    "false-alarms": robust.false_alarms,
     "kills": kills.kills_table,
     "races": kills.races_table,
     "mutants": mutants.table,
