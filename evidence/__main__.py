@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, audits, defences, kills, mutants, noise, sensitivity
+from evidence import accuracy, audits, defences, kills, mutants, noise, robust, sensitivity
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -14,6 +14,9 @@ PROOFS: dict[str, Callable[[], str]] = {
     "noiseless": accuracy.noiseless,
     "default-plan": accuracy.default_plan,
     "large-epsilon": accuracy.large_epsilon,
+    "losses": robust.losses,
+    "centers": robust.centers,
+    "false-alarms": robust.false_alarms,
     "kills": kills.kills_table,
     "races": kills.races_table,
     "audits": audits.table,

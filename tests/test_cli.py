@@ -157,6 +157,28 @@ def test_wrong_options_get_one_sentence(table: Path, args: list[str], sentence: 
     assert sorted(os.listdir(table.parent)) == ["table.csv"]
 
 
+def test_a_robust_fit_finds_its_components_and_centre(tmp_path: Path) -> None:
+    data = make_haystack(400, 6, 2, inlier_ratio=0.7, center_shift=3.0, random_state=0)
+    table = tmp_path / "shifted.csv"
+    np.savetxt(table, data.X, delimiter=",")
+    for args in ([], ["--center", "pairs"], ["--center", "median"]):
+        out = ["--without-privacy", "--force", "--out", tmp_path / "m.npz"]
+        result = run("fit", table, "--components", "auto", *out, *args)
+        assert result.exit_code == 0, result.output
+        assert "best of several starts" in result.stdout
+        model = load_model(tmp_path / "m.npz")
+        assert model.components_.shape == (2, 6)
+        limit = 1e-2 if args == ["--center", "median"] else 1e-20
+        assert subspace_error(model.components_, data.components) < limit
+    result = run("fit", table, "--components", "2", *out, "--center", "none")
+    assert not load_model(tmp_path / "m.npz").center_.any()
+    result = run(
+        "fit", table, "--components", "auto", "--epsilon", "1", "--out", tmp_path / "p.npz"
+    )
+    assert result.exit_code == 2
+    assert "--components must be a whole number, got 'auto'" in result.stderr
+
+
 @pytest.mark.parametrize("args", [["--components", "two"], ["--nonsense"]])
 def test_options_that_do_not_parse(table: Path, args: list[str]) -> None:
     result = fit(table, *args)

@@ -77,7 +77,7 @@ class OutlierMap:
 
     def of(self, fit: SubspaceEstimator, X: Any, *, rows_may_be_seen: bool = False) -> OutlierMap:
         """Return the map of other rows by the same fit, with the cut-offs of this one."""
-        _check_leave(fit, rows_may_be_seen)
+        check_leave(fit, rows_may_be_seen)
         scores, orthogonal = _split(fit, X)
         found = _mahalanobis(scores, self.location, self.scatter)
         return replace(self, score_distance=found, orthogonal_distance=orthogonal)
@@ -113,7 +113,7 @@ def diagnose(
     covariance determinant, reweighted, of the rows that are near the subspace; squares are
     compared with χ²(r).
     """
-    _check_leave(fit, rows_may_be_seen)
+    check_leave(fit, rows_may_be_seen)
     if not 0.0 < false_alarms < 0.5:
         msg = f"false_alarms must be a number in (0, 0.5), got {false_alarms!r}."
         raise ValueError(msg)
@@ -136,7 +136,8 @@ def diagnose(
     )
 
 
-def _check_leave(fit: Any, rows_may_be_seen: bool) -> None:
+def check_leave(fit: Any, rows_may_be_seen: bool) -> None:
+    """Raise unless the rows behind the fit may be looked at."""
     if not isinstance(fit, SubspaceEstimator):
         msg = f"diagnose takes a fitted estimator of stillspace, got {type(fit).__name__}."
         raise TypeError(msg)

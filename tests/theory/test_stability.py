@@ -48,9 +48,9 @@ def test_permeance_of_too_few_or_zero_rows_is_zero(rng):
 
 
 def test_alignment_in_two_dimensions_against_a_grid(rng):
-    for seed in range(6):
+    for seed in range(4):
         X = np.random.default_rng(seed).standard_normal((9, 2))
-        values = [in_the_plane(X, on_circle(np.array([t])).T) for t in ANGLES[::5]]
+        values = [in_the_plane(X, on_circle(np.array([t])).T) for t in ANGLES[::20]]
         bounds = alignment(X, 1, n=20)
         best = max(values) / 20
         assert bounds.lower >= 0.98 * best  # it jumps where a row lies on V

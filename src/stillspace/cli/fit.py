@@ -65,7 +65,7 @@ def fit(
         str | None,
         typer.Option(
             help="Public centre: one number, or one a column, with commas; or pairs or median, "
-            "which find it. Default 0."
+            "which find it; none for 0. Default 0; pairs with --without-privacy."
         ),
     ] = None,
     radius: Annotated[
@@ -119,7 +119,7 @@ def fit(
         "n_components": _components(components),
         "algorithm": algorithm,
         "batch_size": batch_size,
-        "center": center if center in ("pairs", "median") else _vector("--center", center, D),
+        "center": _center(center, D, without_privacy),
         "scale": _vector("--scale", scale, D),
     }
     fitted = _fitted(table, common, n_iter, None if without_privacy else private)
@@ -197,6 +197,15 @@ def _sketch(text: str) -> int | str | None:
         msg = f"--sketch must be auto, none or a whole number of columns, got {text!r}."
         raise UsageError(msg)
     return int(text)
+
+
+def _center(text: str | None, D: int, without_privacy: bool) -> Any:
+    """Return a vector, None for the origin, or how the fit finds its centre."""
+    if text in ("pairs", "median"):
+        return text
+    if text in (None, "none"):
+        return "auto" if without_privacy and text is None else None
+    return _vector("--center", text, D)
 
 
 def _vector(name: str, text: str | None, D: int) -> list[float] | None:

@@ -34,8 +34,9 @@ def plan_in_words(plan: AnyPlan) -> str:
         )
     if plan.release is None or plan.n_iter == 0:
         return f"{plan.name}: {_start(plan.start, alone=True)}."
+    start = _start(plan.start, searched=plan.name == "auto")
     return (
-        f"{plan.name}: {_start(plan.start)}, then {_steps(plan)} with the "
+        f"{plan.name}: {start}, then {_steps(plan)} with the "
         f"{plan.release.query.name} of {_rows(plan.release)}{_noise(plan.release)}."
     )
 
@@ -53,7 +54,7 @@ _OTHER_STARTS: dict[type, str] = {
 }
 
 
-def _start(start: Start, *, alone: bool = False) -> str:
+def _start(start: Start, *, alone: bool = False, searched: bool = False) -> str:
     if isinstance(start, MomentStart):
         if not start.release.noisy:
             return "the second moment's top eigenvectors" if alone else "a start from PCA"
@@ -65,6 +66,8 @@ def _start(start: Start, *, alone: bool = False) -> str:
         return (
             f"a start from {start.plan.name or 'another plan'} with {start.share:.0%} of the budget"
         )
+    if isinstance(start, GivenStart) and searched:
+        return "the best of several starts"
     return _OTHER_STARTS[type(start)]
 
 

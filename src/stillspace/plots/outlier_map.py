@@ -44,7 +44,7 @@ def draw_outlier_map(found: OutlierMap, *, title: str = "Outlier map", named: in
     ax.axhline(found.orthogonal_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
     _name_farthest(ax, found, named)
     ax.set_xlim(left=0.0)
-    ax.set_ylim(bottom=0.0)
+    ax.set_ylim(bottom=-0.015 * ax.get_ylim()[1])  # rows on the subspace itself are seen whole
     ax.set_xlabel("score distance: how far out along the subspace", color=GREY)
     ax.set_ylabel("orthogonal distance: how far from it", color=GREY)
     ax.tick_params(colors=GREY)
@@ -54,7 +54,7 @@ def draw_outlier_map(found: OutlierMap, *, title: str = "Outlier map", named: in
     note = f"dashed: cut-offs that {found.false_alarms:.1%} of clean rows pass"
     figure.text(0.97, 0.96, note, va="top", ha="right", fontsize=8.5, color=GREY)
     figure.legend(
-        loc="upper left", bbox_to_anchor=(0.085, 0.925), ncols=2, frameon=False, fontsize=9
+        loc="upper left", bbox_to_anchor=(0.085, 0.925), ncols=2, frameon=False, fontsize=8.5
     )
     return figure
 

@@ -178,7 +178,7 @@ def _with_cut(U: FloatArray, size: FloatArray, V: FloatArray, rng: np.random.Gen
     cut = reach = inf
     for _ in range(_CUT_ROUNDS):
         d = distances(U, V)
-        reach = reach_of(size * d)
+        reach = reach_of(size * d, float(np.median(size)))
         near = size * d < reach
         if np.count_nonzero(near) <= V.shape[1]:
             break

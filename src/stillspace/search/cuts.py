@@ -12,6 +12,8 @@ SMALLEST_CUT = 2.0**-26
 """Below this, distances on the sphere are rounding."""
 
 _REACH = 6.0
+_ROUNDING = 2.0**-40
+"""Distances below this part of the rows' length are rounding."""
 
 
 def distances(U: FloatArray, V: FloatArray) -> FloatArray:
@@ -45,7 +47,8 @@ def cut_of(d: FloatArray) -> float:
     return max(reached, 1.2 * float(quarter**1.5), SMALLEST_CUT)
 
 
-def reach_of(d: FloatArray) -> float:
-    """Return `cut_of` for distances in any unit."""
+def reach_of(d: FloatArray, size: float) -> float:
+    """Return `cut_of` for distances in any unit, of rows that are about `size` long."""
     unit = float(np.quantile(d, 0.25))
-    return unit * cut_of(d / unit) if unit > 0.0 else float(d.max(initial=0.0)) * SMALLEST_CUT
+    floor = _ROUNDING * size
+    return max(unit * cut_of(d / unit), floor) if unit > floor else floor

@@ -94,9 +94,10 @@ def located(
     tried = np.concatenate([tried, np.median(R, axis=0)[None]])
     judges = R[: 25 * _TRIES]
     across = min(tried, key=lambda m: float(np.median(_lengths(judges - m))))
+    size = float(np.median(_lengths(S - np.median(S, axis=0))))
     cut = np.inf
     for _ in range(_ROUNDS):
-        cut = reach_of(_lengths(R - across))
+        cut = reach_of(_lengths(R - across), size)
         across = _descended(R, across, cut)
     near = _lengths(R - across) <= cut
     along = median_center(Y[near]) if near.any() else np.median(Y, axis=0)

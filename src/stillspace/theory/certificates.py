@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stillspace.diagnostics import diagnose
+from stillspace.diagnostics import check_leave, diagnose
 from stillspace.theory import _checks
 from stillspace.theory.reaper import ReaperStability, reaper_stability
 from stillspace.theory.stability import Stability, stability
@@ -61,6 +61,7 @@ def certify(
     inliers : array of n booleans, optional
         By default the rows that `stillspace.diagnostics` does not flag as far from the subspace.
     """
+    check_leave(fit, rows_may_be_seen)
     if inliers is None:
         found = diagnose(fit, X, rows_may_be_seen=rows_may_be_seen)
         inliers = ~found.orthogonal_outliers
