@@ -68,7 +68,8 @@ def check_noise(
     plan : Plan
         Calibrated, such as `est.plan_`.
     X : array, default=None
-        The rows; None means zero rows.
+        The rows; None means equal rows, whose sums are as large as sums get and show a wrong
+        divisor, too.
     fits : int, default=2
         Runs, at least 2: the noise of two of them must be independent too.
     alarm : float, default=1e-6
@@ -124,7 +125,7 @@ def _rows(plan: Plan, X: Any) -> MemoryRows:
         if release is None:
             msg = "Give X: the plan does not say how many columns it is for."
             raise ValueError(msg)
-        X = np.zeros((release.size, release.query.D))
+        X = np.ones((release.size, release.query.D))
     return MemoryRows.prepare(np.asarray(X, dtype=np.float64))
 
 
