@@ -327,8 +327,8 @@ class Popres(Experiment):
                 f"reaches {100 * ours['correlation'] / top:.0f} % of the correlation of PCA. "
                 "dp-SGD-REAP is run in the projection too, which favours it: in all columns each "
                 f"step would decompose a {D} × {D} matrix. The paper states neither T nor the "
-                "steps of this experiment: the steps here are those of its others, and every further "
-                "iteration would move less than the last."
+                "steps of this experiment: the steps here are those of its others, and every "
+                "further iteration would move less than the last."
             ),
         )
 
