@@ -326,7 +326,9 @@ class Popres(Experiment):
                 f"direction has the length σ√{D}; in the projection of ours it has σ√{m}, and ours "
                 f"reaches {100 * ours['correlation'] / top:.0f} % of the correlation of PCA. "
                 "dp-SGD-REAP is run in the projection too, which favours it: in all columns each "
-                f"step would decompose a {D} × {D} matrix."
+                f"step would decompose a {D} × {D} matrix. The paper states neither T nor the "
+                "steps of this experiment: the steps here are those of its others, and every "
+                "further iteration would move less than the last."
             ),
         )
 
