@@ -1,193 +1,203 @@
 """What one block of rows adds to a sum, in one compiled call while the block is in cache.
 
-Terms are computed by the routines of `compiled`, so their bits are those of the reference; only
-the last step, adding finished terms up, may take any order (SPEC 4).
+Terms are computed by the routines of `tiles`, so their bits are those of the reference; only the
+last step, adding finished terms up, may take any order (SPEC 4).
+
+Two functions, one for one or two components and one for any number. Both take a block X (D, b)
+with D and b multiples of 8 and a basis V (D, r) with r even, filled up with zeros; which terms, and
+their constants; a scratch `work`; and `sums`: of D · r entries in turned tiles of 8 × 2 (`few`) or
+4 × 2 (`many`), then 8 places for a number, then of r' · r products of scores in turned tiles of
+4 × 2, r' being r up to a multiple of 4. `jobs.Adder` prepares and reads all that.
 """
 
-import numpy as np
+from __future__ import annotations
+
+from typing import Any
 
 from stillspace._typing import FloatArray
-from stillspace.kernels.compiled import CHUNK, add_squares, residual, scores
-from stillspace.kernels.few import FEW, glad_few
-from stillspace.kernels.jit import jit, jit_sum
-from stillspace.kernels.lanes import LANES
+from stillspace.kernels.jit import jit, part
+from stillspace.kernels.lane_sums import totals
+from stillspace.kernels.lanes import (
+    LANES,
+    add,
+    constant,
+    divide,
+    finite_or_zero,
+    larger,
+    load,
+    multiply,
+    root,
+    smaller,
+    spread,
+    store,
+    subtract,
+    total,
+    where_below,
+)
+from stillspace.kernels.tiles import add_products, residual, scores, squares
 
-STORED = 4
-"""Up to this many components a residual is cheaper to compute twice than to store."""
+GLAD, IRLS, SCORES, NEWTON = 0, 1, 2, 3
 
-
-@jit_sum
-def add_products(A: FloatArray, W: FloatArray, out: FloatArray) -> None:
-    """Add `A Wᵀ` to `out` (D, r), for `A` (D, b) and `W` (r, b)."""
-    D, b = A.shape
-    r = W.shape[0]
-    d = 0
-    while d + 4 <= D:
-        j = 0
-        while j + 2 <= r:
-            s0, s1, s2, s3, t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            for i in range(b):
-                w, u = W[j, i], W[j + 1, i]
-                a0, a1, a2, a3 = A[d, i], A[d + 1, i], A[d + 2, i], A[d + 3, i]
-                s0 += a0 * w
-                s1 += a1 * w
-                s2 += a2 * w
-                s3 += a3 * w
-                t0 += a0 * u
-                t1 += a1 * u
-                t2 += a2 * u
-                t3 += a3 * u
-            out[d, j] += s0
-            out[d + 1, j] += s1
-            out[d + 2, j] += s2
-            out[d + 3, j] += s3
-            out[d, j + 1] += t0
-            out[d + 1, j + 1] += t1
-            out[d + 2, j + 1] += t2
-            out[d + 3, j + 1] += t3
-            j += 2
-        if j < r:
-            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-            for i in range(b):
-                w = W[j, i]
-                s0 += A[d, i] * w
-                s1 += A[d + 1, i] * w
-                s2 += A[d + 2, i] * w
-                s3 += A[d + 3, i] * w
-            out[d, j] += s0
-            out[d + 1, j] += s1
-            out[d + 2, j] += s2
-            out[d + 3, j] += s3
-        d += 4
-    while d < D:
-        for j in range(r):
-            s = 0.0
-            for i in range(b):
-                s += A[d, i] * W[j, i]
-            out[d, j] += s
-        d += 1
+FEW = 2
+"""Most components that `few` takes."""
 
 
-@jit
-def clip_weights(
-    distance: FloatArray, size: FloatArray, floor: float, cut: float = np.inf
-) -> FloatArray:
+@part
+def _clipped(distance: Any, square: Any, floor: float, cut: float) -> Any:
     """Return `1/max(distance, floor)`, lowered so that times `distance · size` it is at most 1.
 
     Mathematically the clip never acts; it keeps the bound when V is orthonormal only up to
     rounding (SPEC 9.10). A weight that is not finite becomes zero, and so does that of a row at
-    the distance `cut` or farther.
+    the distance `cut` or farther. `square` is the square of `size`.
     """
-    weight = np.empty_like(distance)
-    for i in range(len(distance)):
-        w = 1.0 / max(distance[i], floor)
-        w = w / max(w * (distance[i] * size[i]), 1.0)
-        weight[i] = w if np.isfinite(w) and distance[i] < cut else 0.0
-    return weight
+    one = constant(1.0)
+    weight = divide(one, larger(distance, constant(floor)))
+    clip = larger(multiply(weight, multiply(distance, root(square))), one)
+    return where_below(distance, constant(cut), finite_or_zero(divide(weight, clip)))
+
+
+@part
+def _add_curvature(work: FloatArray, b: int, r: int, cap: float, sums: FloatArray, to: int) -> None:
+    """Add `Σ u‖y‖²` and `Σ u yyᵀ`, y cut to norm 1 and `u = weight · min(cap, distance)` ≤ 1.
+
+    The scores in `work` are spoilt.
+    """
+    weighed = (r + 3) // 4 * 4 * b
+    distances = 2 * weighed
+    one, limit, traces = constant(1.0), constant(cap), constant(0.0)
+    for i in range(0, b, LANES):
+        distance, weight = load(work, distances + i), load(work, distances + b + i)
+        u = smaller(multiply(weight, smaller(limit, distance)), one)
+        square = squares(work, i, r, b)
+        traces = add(traces, multiply(smaller(square, one), u))
+        size = larger(root(square), one)
+        for q in range(i, i + r * b, b):
+            y = divide(load(work, q), size)
+            store(work, q, y)
+            store(work, weighed + q, multiply(y, u))
+    sums[to] += total(traces)
+    add_products(work, weighed, (r + 3) // 4 * 4, work, 0, r, b, sums, to + 8)
 
 
 @jit
-def _distances(XT: FloatArray, V: FloatArray, Y: FloatArray, R: FloatArray) -> FloatArray:
-    """Return `‖x − V y‖`, leaving the residuals in `R` if it has room for all of them."""
-    D, b = XT.shape
-    total = np.zeros(b)
-    for d in range(0, D, CHUNK):
-        stop = min(d + CHUNK, D)
-        part = R[d:stop] if len(R) == D else R[: stop - d]
-        residual(XT[d:stop], V[d:stop], Y, part)
-        add_squares(part, total)
-    return np.sqrt(total)
+def many(
+    X: FloatArray, D: int, b: int, V: FloatArray, r: int, kind: int, floor: float, cut: float,
+    cap: float, work: FloatArray, sums: FloatArray,
+) -> None:  # fmt: skip
+    """Add the terms of a block.
+
+    GLAD: `Σ Qx yᵀ w`, w clipped; Newton: that and the curvature. IRLS: `Σ x yᵀ/max(‖Qx‖, floor)`
+    over the rows with ‖Qx‖ < cut, and the number `Σ min(‖Qx‖, cut)`. Scores: `Σ yyᵀ`, y cut to
+    norm 1.
+    """
+    one, zero = constant(1.0), constant(0.0)
+    weighed = (r + 3) // 4 * 4 * b
+    distances, R = 2 * weighed, 2 * weighed + 2 * b
+    cost, limit = zero, constant(cut)
+    for i in range(0, b, LANES):
+        scores(X, D, b, i, V, r, work)
+        distance, weight = one, one
+        if kind != SCORES:
+            residual(X, D, b, i, V, r, work, work, R)
+            distance = root(squares(work, R + i, D, b))
+            if kind == IRLS:
+                weight = divide(one, larger(distance, constant(floor)))
+                weight = where_below(distance, limit, weight)
+                cost = add(cost, smaller(distance, limit))
+            else:
+                weight = _clipped(distance, squares(work, i, r, b), floor, cut)
+            for q in range(i, i + r * b, b):
+                store(work, weighed + q, multiply(load(work, q), weight))
+        store(work, distances + i, distance)
+        store(work, distances + b + i, weight)
+    if kind == IRLS:
+        add_products(X, 0, D, work, weighed, r, b, sums, 0)
+        sums[D * r] += total(cost)
+    elif kind != SCORES:
+        add_products(work, R, D, work, weighed, r, b, sums, 0)
+    if kind == NEWTON or kind == SCORES:  # noqa: PLR1714 (a tuple would be compiled)
+        _add_curvature(work, b, r, cap, sums, D * r)
+
+
+@part
+def _left(X: FloatArray, at: int, V: FloatArray, v: int, y0: Any, y1: Any) -> Any:
+    """Return one coordinate of the residuals of eight rows to two components."""
+    x = subtract(load(X, at), multiply(spread(V, v), y0))
+    return subtract(x, multiply(spread(V, v + 1), y1))
+
+
+@part
+def _sums(w: Any, r0: Any, r1: Any, r2: Any, r3: Any, r4: Any, r5: Any, r6: Any, r7: Any) -> Any:
+    """Return what eight rows add to eight coordinates of one component."""
+    return totals(
+        multiply(r0, w),
+        multiply(r1, w),
+        multiply(r2, w),
+        multiply(r3, w),
+        multiply(r4, w),
+        multiply(r5, w),
+        multiply(r6, w),
+        multiply(r7, w),
+    )
 
 
 @jit
-def _glad(
-    XT: FloatArray, V: FloatArray, floor: float, cut: float, R: FloatArray, out: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Add the GLAD terms of a block to `out`; return its scores, distances and weights."""
-    D, b = XT.shape
-    r = V.shape[1]
-    if r <= FEW and b % LANES == 0:
-        kept = np.empty((4, b))
-        glad_few(XT, V, floor, cut, kept, out)
-        return kept[:r], kept[2], kept[3]
-    Y = scores(XT, V)
-    distance = _distances(XT, V, Y, R)
-    size = np.zeros(b)
-    add_squares(Y, size)
-    weight = clip_weights(distance, np.sqrt(size), floor, cut)
-    W = Y * weight
-    if len(R) == D:
-        add_products(R, W, out)
-        return Y, distance, weight
-    for d in range(0, D, CHUNK):
-        stop = min(d + CHUNK, D)
-        residual(XT[d:stop], V[d:stop], Y, R[: stop - d])
-        add_products(R[: stop - d], W, out[d:stop])
-    return Y, distance, weight
+def few(
+    X: FloatArray, D: int, b: int, V: FloatArray, r: int, kind: int, floor: float, cut: float,
+    cap: float, work: FloatArray, sums: FloatArray,
+) -> None:  # fmt: skip
+    """Add the terms of a block, GLAD or Newton, for r = 2.
 
-
-@jit
-def glad_block(
-    XT: FloatArray, V: FloatArray, floor: float, cut: float, R: FloatArray, out: FloatArray
-) -> None:
-    """Add the GLAD terms of a block to `out` (D, r). `R` is scratch, (D, b) or (CHUNK, b)."""
-    _glad(XT, V, floor, cut, R, out)
-
-
-@jit
-def curvature_weights(distance: FloatArray, weight: FloatArray, cap: float) -> FloatArray:
-    """Return `u = weight · min(cap, distance)`, at most 1."""
-    u = np.empty_like(distance)
-    for i in range(len(distance)):
-        u[i] = min(weight[i] * min(cap, distance[i]), 1.0)
-    return u
-
-
-@jit
-def newton_block(
-    XT: FloatArray,
-    V: FloatArray,
-    floor: float,
-    cut: float,
-    cap: float,
-    R: FloatArray,
-    out: FloatArray,
-    curvature: FloatArray,
-) -> None:
-    """Add the GLAD terms to `out`, `Σ u‖y‖²` and, where there is room, `Σ u yyᵀ` to `curvature`."""
-    Y, distance, weight = _glad(XT, V, floor, cut, R, out)
-    u = curvature_weights(distance, weight, cap)
-    r, b = Y.shape
-    size = np.zeros(b)
-    add_squares(Y, size)
-    total = 0.0
-    for i in range(b):
-        total += min(size[i], 1.0) * u[i]
-    curvature[0] += total
-    if len(curvature) > 1:
-        Y = Y / np.maximum(np.sqrt(size), 1.0)
-        add_products(Y * u, Y, curvature[1:].reshape(r, r))
-
-
-@jit
-def irls_block(
-    XT: FloatArray, V: FloatArray, floor: float, R: FloatArray, out: FloatArray
-) -> float:
-    """Add `Σ x yᵀ / max(‖Qx‖, floor)` to `out` (D, r); return the sum of distances."""
-    Y = scores(XT, V)
-    distance = _distances(XT, V, Y, R)
-    total = 0.0
-    for i in range(len(distance)):
-        total += distance[i]
-    add_products(XT, Y / np.maximum(distance, floor), out)
-    return total
-
-
-@jit
-def score_block(XT: FloatArray, V: FloatArray, out: FloatArray) -> None:
-    """Add `Σ yyᵀ` to `out` (r, r), y = Vᵀx cut to norm 1."""
-    Y = scores(XT, V)
-    size = np.zeros(XT.shape[1])
-    add_squares(Y, size)
-    Y /= np.maximum(np.sqrt(size), 1.0)
-    add_products(Y, Y, out)
+    All of a row's numbers but its cells stay in registers; a residual is computed twice, which
+    costs less than storing it. A block has sums of its own: `rows.chain_length` counts one
+    addition a block, not one a group.
+    """
+    zero, one, limit = constant(0.0), constant(1.0), constant(cap)
+    traces, c00, c01, c11 = zero, zero, zero, zero
+    for k in range(0, 2 * D, LANES):
+        store(work, k, zero)
+    for i in range(0, b, LANES):
+        y0, y1, p = zero, zero, i
+        for v in range(0, 2 * D, 2):
+            x = load(X, p)
+            y0 = add(y0, multiply(spread(V, v), x))
+            y1 = add(y1, multiply(spread(V, v + 1), x))
+            p += b
+        square, p = zero, i
+        for v in range(0, 2 * D, 2):
+            x = _left(X, p, V, v, y0, y1)
+            square = add(square, multiply(x, x))
+            p += b
+        distance = root(square)
+        square = add(multiply(y0, y0), multiply(y1, y1))
+        weight = _clipped(distance, square, floor, cut)
+        w0, w1, p = multiply(y0, weight), multiply(y1, weight), i
+        for v in range(0, 2 * D, 16):
+            r0, r1 = _left(X, p, V, v, y0, y1), _left(X, p + b, V, v + 2, y0, y1)
+            p += 2 * b
+            r2, r3 = _left(X, p, V, v + 4, y0, y1), _left(X, p + b, V, v + 6, y0, y1)
+            p += 2 * b
+            r4, r5 = _left(X, p, V, v + 8, y0, y1), _left(X, p + b, V, v + 10, y0, y1)
+            p += 2 * b
+            r6, r7 = _left(X, p, V, v + 12, y0, y1), _left(X, p + b, V, v + 14, y0, y1)
+            p += 2 * b
+            s0 = _sums(w0, r0, r1, r2, r3, r4, r5, r6, r7)
+            s1 = _sums(w1, r0, r1, r2, r3, r4, r5, r6, r7)
+            store(work, v, add(load(work, v), s0))
+            store(work, v + 8, add(load(work, v + 8), s1))
+        if kind == NEWTON:
+            u = smaller(multiply(weight, smaller(limit, distance)), one)
+            traces = add(traces, multiply(smaller(square, one), u))
+            size = larger(root(square), one)
+            y0, y1 = divide(y0, size), divide(y1, size)
+            c00 = add(c00, multiply(multiply(y0, u), y0))
+            c01 = add(c01, multiply(multiply(y0, u), y1))
+            c11 = add(c11, multiply(multiply(y1, u), y1))
+    for k in range(0, 2 * D, LANES):
+        store(sums, k, add(load(sums, k), load(work, k)))
+    to = 2 * D
+    sums[to] += total(traces)
+    sums[to + 8] += total(c00)
+    sums[to + 9] += total(c01)
+    sums[to + 12] += total(c01)
+    sums[to + 13] += total(c11)
