@@ -10,44 +10,39 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.kernels.jit import jit
-from stillspace.kernels.lanes import LANES
-from stillspace.kernels.tiles import residual, scores
-
-
-def _filled(A: FloatArray, columns: int) -> FloatArray:
-    """Return a matrix with zero columns up to a multiple, in C order."""
-    width = -(-A.shape[1] // columns) * columns
-    if width == A.shape[1]:
-        return np.ascontiguousarray(A, dtype=np.float64)
-    out = np.zeros((len(A), width))
-    out[:, : A.shape[1]] = A
-    return out
+from stillspace.kernels.lanes import LANES, constant
+from stillspace.kernels.tiles import add_scores, residual
 
 
 @jit
 def _work_out(
-    X: FloatArray, D: int, b: int, V: FloatArray, r: int, Y: FloatArray, R: FloatArray
+    X: FloatArray, groups: int, D: int, V: FloatArray, r: int, Y: FloatArray, R: FloatArray
 ) -> None:
-    """Write the scores of a block to Y (r, b) and, if R (D, b) has entries, its residuals there."""
-    for i in range(0, b, 8):
-        scores(X, D, b, i, V, r, Y)
+    """Add the scores to Y (groups, r, 8) and, if R has entries, write residuals there, as X."""
+    for g in range(groups):
+        x, y = 8 * D * g, 8 * r * g
+        add_scores(X, x, V, r, 0, D, Y, y)
         if len(R) > 0:
-            residual(X, D, b, i, V, r, Y, R, 0)
+            residual(X, x, V, r, 0, D, Y, y, R, x, constant(0.0))
 
 
-def _worked_out(
-    XT: FloatArray, V: FloatArray, *, residuals: bool
-) -> tuple[FloatArray, FloatArray]:
+def _worked_out(XT: FloatArray, V: FloatArray, *, residuals: bool) -> tuple[FloatArray, FloatArray]:
     """Return scores (r, b) and residuals (D, b)."""
-    b, r = XT.shape[1], V.shape[1]
-    X, V = _filled(XT, LANES), _filled(V, 2)
-    Y, R = np.empty((V.shape[1], X.shape[1])), X.copy() if residuals else np.empty((0, 0))
-    if X.size and V.size:
-        flat = (Y.reshape(-1), R.reshape(-1))
-        _work_out(X.reshape(-1), *X.shape, V.reshape(-1), V.shape[1], *flat)
-    return np.ascontiguousarray(Y[:r, :b]), np.ascontiguousarray(R[:, :b])
+    (D, b), r = XT.shape, V.shape[1]
+    groups, wide = -(-b // LANES), -(-r // 4) * 4
+    X, basis = np.zeros((D, groups * LANES)), np.zeros((D, wide))
+    X[:, :b], basis[:, :r] = XT, V
+    grouped = np.ascontiguousarray(X.reshape(D, groups, LANES).transpose(1, 0, 2))
+    Y, R = np.zeros((groups, wide, LANES)), grouped.copy() if residuals else grouped[:0]
+    if X.size and basis.size:
+        flat = (basis.reshape(-1), wide, Y.reshape(-1), R.reshape(-1))
+        _work_out(grouped.reshape(-1), groups, D, *flat)
+    return _as_columns(Y)[:r, :b], _as_columns(R)[:, :b]
 
 
+def _as_columns(groups: FloatArray) -> FloatArray:
+    """Return groups (g, height, 8) as one matrix (height, 8 g)."""
+    return groups.transpose(1, 0, 2).reshape(groups.shape[1], -1)
 
 
 def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -6,24 +6,26 @@ for each other. How rows are loaded is in `storage`, what a block adds is in `pa
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types, typeof
+from numba import typeof, types
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.calls import address_of, call
 from stillspace.kernels.jit import jit
 from stillspace.kernels.lanes import LANES
 from stillspace.kernels.passes import FEW, GLAD, IRLS, NEWTON, SCORES, few, many
+from stillspace.kernels.storage import load_columns
 
 _FLAT: Any = types.float64[::1]
 _WHOLE, _REAL = types.int64, types.float64
 _ADD = (
-    _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _FLAT, _FLAT,
+    _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _FLAT, _FLAT,
 )  # fmt: skip
 _LOAD = (
-    _FLAT, _FLAT, _REAL, types.boolean, types.int64[::1], _FLAT, _FLAT, _WHOLE,
+    _FLAT, _FLAT, _REAL, types.boolean, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE, _WHOLE,
 )  # fmt: skip
 
 
@@ -67,42 +69,31 @@ def filled(size: int, multiple: int = LANES) -> int:
 
 
 class Adder:
-    """Adds blocks of at most so many rows; `finish` hands over what they came to."""
+    """What adding blocks of at most so many rows needs; `finish` hands the sums over."""
 
     def __init__(self, terms: Terms, rows: int) -> None:
         self._terms = terms
         columns, wanted = terms.V.shape
-        self.D, self.r = filled(columns), filled(wanted, 2)
-        self._few = self.r <= FEW and terms.kind in (GLAD, NEWTON)
-        V = np.zeros((self.D, self.r))
+        self.D, self.used = filled(columns), filled(wanted, 2)
+        self._few = self.used <= FEW and terms.kind in (GLAD, NEWTON)
+        D, r = self.D, FEW if self._few else filled(wanted, 4)
+        V = np.zeros((D, r))
         V[:columns, :wanted] = terms.V
-        quads, b = filled(self.r, 4), filled(rows)
-        self._work = np.empty(2 * self.D if self._few else (2 * quads + 2 + self.D) * b)
-        self._sums = np.zeros(self.D * self.r + 8 + quads * self.r)
-        cap = 1.0 if terms.kind == SCORES else terms.cap
-        self._facts = (V.reshape(-1), self.r, terms.kind, terms.floor, terms.cut, cap)
+        work = np.empty(2 * D if self._few else (2 * r + 3 + D) * filled(rows))
+        self._sums = np.zeros(D * self.used + 8 + filled(wanted, 4) * self.used)
+        facts = (V.reshape(-1), r, self.used, terms.kind, terms.floor, terms.cut, terms.cap)
+        self.arguments: tuple[Any, ...] = (D, *facts, work, self._sums)
+        """What the compiled function takes beside the rows."""
 
     @property
     def function(self) -> Any:
         """The compiled function."""
         return few if self._few else many
 
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What the compiled function takes beside the block and its shape."""
-        return (*self._facts, self._work, self._sums)
-
-    def add(self, XT: FloatArray) -> None:
-        """Add the terms of a block of any width."""
-        columns, width = XT.shape
-        X = np.zeros((self.D, filled(width)))
-        X[:columns, :width] = XT
-        self.function(X.reshape(-1), *X.shape, *self.arguments)
-
     def finish(self) -> None:
         """Add the sums to where they go."""
         terms, (columns, wanted) = self._terms, self._terms.V.shape
-        D, r = self.D, self.r
+        D, r = self.D, self.used
         tiles, number = self._sums[: D * r], self._sums[D * r]
         products = _untiled(self._sums[D * r + 8 :], 4, r)[:wanted, :wanted]
         if terms.kind == SCORES:
@@ -120,37 +111,43 @@ def _untiled(tiles: FloatArray, height: int, r: int) -> FloatArray:
     return tiles.reshape(-1, r // 2, 2, height).transpose(0, 3, 1, 2).reshape(-1, r)
 
 
-def add_block(terms: Terms, XT: FloatArray) -> None:
-    """Add the terms of one block of rows as columns (D, b)."""
-    adder = Adder(terms, XT.shape[1])
-    adder.add(XT)
-    adder.finish()
-
-
 @jit
 def _run(
     load: int, source: Any, cells: Cells, factors: FloatArray, span: Span, rows: IntArray,
-    scales: FloatArray, X: FloatArray, D: int, add: int, V: FloatArray, r: int, kind: int,
-    floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray,
+    scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int, used: int,
+    kind: int, floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
     """Load and add block after block, by the two addresses."""
-    at = span.start
+    c, at = cells, span.start
     while at < span.stop:
-        width = span.stop - at
-        if width > span.block:
-            width = span.block
+        width = min(span.stop - at, span.block)
         b = (width + 7) // 8 * 8
         for i in range(b):
             rows[i], scales[i] = 0, 0.0
             if i < width:
                 rows[i] = span.chosen[at + i] if len(span.chosen) > 0 else at + i
                 scales[i] = factors[rows[i]]
-        for k in range(len(cells.center) * b, D * b):
-            X[k] = 0.0
-        c = cells
-        call(load, (source, c.center, c.unit, c.missing, c.plain, rows, scales, X, b))
-        call(add, (X, D, b, V, r, kind, floor, cut, cap, work, sums))
+        cell = (c.center, c.unit, c.missing, c.plain)
+        call(load, (source, *cell, rows, scales, b, X, 8, 8 * D + 8))
+        call(add, (X, b // 8, D, V, r, used, kind, floor, cut, cap, work, sums))
         at += width
+
+
+@cache
+def _adder(function: Any) -> int:
+    return address_of(function, _ADD)
+
+
+_loaders: dict[Any, int] = {}
+
+
+def _loader(load: Any, source: tuple[Any, ...]) -> int:
+    """Return the address of a loader for such arrays; numba's own look at them takes longer."""
+    key = (load, *((array.dtype, array.flags.num) for array in source))
+    if key not in _loaders:
+        kind = typeof(source)  # type: ignore[no-untyped-call]
+        _loaders[key] = address_of(load, (kind, *_LOAD))
+    return _loaders[key]
 
 
 def add_rows(
@@ -164,11 +161,10 @@ def add_rows(
     """Add the terms of stored rows, which the compiled function `load` turns into blocks."""
     b = filled(min(span.block, span.stop - span.start))
     adder = Adder(terms, b)
-    addresses = address_of(load, (typeof(source), *_LOAD)), address_of(adder.function, _ADD)
-    memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(adder.D * b)
+    addresses = _loader(load, source), _adder(adder.function)
+    memory = np.empty(b, dtype=np.int64), np.empty(b), np.zeros((adder.D + 1) * b)
     _run(
-        addresses[0], source, cells, factors, span, *memory, adder.D, addresses[1],
-        *adder.arguments,
+        addresses[0], source, cells, factors, span, *memory, addresses[1], *adder.arguments,
     )  # fmt: skip
     adder.finish()
 
@@ -187,6 +183,14 @@ def load_rows(
     rows, scales = np.zeros(b, dtype=np.int64), np.zeros(b)
     rows[:width], scales[:width] = numbers, factors[numbers]
     X = XT if b == width and XT.flags.c_contiguous else np.empty((D, b))
-    load(source, *cells, rows, scales, X.reshape(-1), b)
+    load(source, *cells, rows, scales, b, X.reshape(-1), b, 8)
     if X is not XT:
         XT[:] = X[:, :width]
+
+
+def add_block(terms: Terms, XT: FloatArray) -> None:
+    """Add the terms of one block of rows as columns (D, b)."""
+    D, b = XT.shape
+    cells = Cells(np.zeros(D), np.ones(D), np.nan, True)
+    span = Span(np.empty(0, dtype=np.int64), 0, b, b)
+    add_rows(load_columns, (np.ascontiguousarray(XT),), terms, cells, np.ones(b), span)

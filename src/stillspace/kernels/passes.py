@@ -3,11 +3,14 @@
 Terms are computed by the routines of `tiles`, so their bits are those of the reference; only the
 last step, adding finished terms up, may take any order (SPEC 4).
 
-Two functions, one for one or two components and one for any number. Both take a block X (D, b)
-with D and b multiples of 8 and a basis V (D, r) with r even, filled up with zeros; which terms, and
-their constants; a scratch `work`; and `sums`: of D · r entries in turned tiles of 8 × 2 (`few`) or
-4 × 2 (`many`), then 8 places for a number, then of r' · r products of scores in turned tiles of
-4 × 2, r' being r up to a multiple of 4. `jobs.Adder` prepares and reads all that.
+Two functions, one for one or two components and one for any number. Both take a block X
+(groups, D, 8): groups of eight rows as columns, 8 (D + 1) entries apart, so that the same place of
+many groups does not fall on the same place of a cache. D is a multiple of 8, the basis V is (D, r),
+r = 2 (`few`) or a multiple of 4 (`many`), filled up with zeros, of which an even number is `used`.
+Then follow which terms, and their constants; a scratch `work`; and `sums`: of D · used entries in
+turned tiles of 8 × 2 (`few`) or 4 × 2 (`many`), 8 places for a number, products of scores in turned
+tiles of 4 × 2. `jobs.Adder` prepares and reads all that. A block is added to `sums` at once:
+`rows.chain_length` counts one addition a block, not one a group.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from stillspace._typing import FloatArray
 from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lane_sums import totals
 from stillspace.kernels.lanes import (
-    LANES,
     add,
     constant,
     divide,
@@ -34,7 +36,7 @@ from stillspace.kernels.lanes import (
     total,
     where_below,
 )
-from stillspace.kernels.tiles import add_products, residual, scores, squares
+from stillspace.kernels.tiles import CHUNK, add_products, add_scores, residual, squares
 
 GLAD, IRLS, SCORES, NEWTON = 0, 1, 2, 3
 
@@ -57,66 +59,84 @@ def _clipped(distance: Any, square: Any, floor: float, cut: float) -> Any:
 
 
 @part
-def _add_curvature(work: FloatArray, b: int, r: int, cap: float, sums: FloatArray, to: int) -> None:
+def _add_curvature(
+    work: FloatArray, groups: int, r: int, used: int, kind: int, cap: float, sums: FloatArray,
+    to: int,
+) -> None:  # fmt: skip
     """Add `Σ u‖y‖²` and `Σ u yyᵀ`, y cut to norm 1 and `u = weight · min(cap, distance)` ≤ 1.
 
-    The scores in `work` are spoilt.
+    u is 1 for the moment of the scores. The scores in `work` are spoilt, and the weighed ones.
     """
-    weighed = (r + 3) // 4 * 4 * b
-    distances = 2 * weighed
-    one, limit, traces = constant(1.0), constant(cap), constant(0.0)
-    for i in range(0, b, LANES):
-        distance, weight = load(work, distances + i), load(work, distances + b + i)
-        u = smaller(multiply(weight, smaller(limit, distance)), one)
-        square = squares(work, i, r, b)
-        traces = add(traces, multiply(smaller(square, one), u))
+    one, number = constant(1.0), constant(0.0)
+    weighed = 8 * r * groups
+    for g in range(groups):
+        y, w, u = 8 * r * g, weighed + 8 * r * g, one
+        square = squares(work, y, r)
+        if kind == NEWTON:
+            at = 2 * weighed + 16 * g
+            distance, weight = load(work, at), load(work, at + 8)
+            u = smaller(multiply(weight, smaller(constant(cap), distance)), one)
+        number = add(number, multiply(smaller(square, one), u))
         size = larger(root(square), one)
-        for q in range(i, i + r * b, b):
-            y = divide(load(work, q), size)
-            store(work, q, y)
-            store(work, weighed + q, multiply(y, u))
-    sums[to] += total(traces)
-    add_products(work, weighed, (r + 3) // 4 * 4, work, 0, r, b, sums, to + 8)
+        for q in range(0, 8 * r, 8):
+            cut = divide(load(work, y + q), size)
+            store(work, y + q, cut)
+            store(work, w + q, multiply(cut, u))
+    sums[to] += total(number)
+    add_products(work, weighed, r, 8 * r, work, 0, r, used, groups, sums, to + 8)
 
 
 @jit
 def many(
-    X: FloatArray, D: int, b: int, V: FloatArray, r: int, kind: int, floor: float, cut: float,
-    cap: float, work: FloatArray, sums: FloatArray,
+    X: FloatArray, groups: int, D: int, V: FloatArray, r: int, used: int, kind: int, floor: float,
+    cut: float, cap: float, work: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
     """Add the terms of a block.
 
-    GLAD: `Σ Qx yᵀ w`, w clipped; Newton: that and the curvature. IRLS: `Σ x yᵀ/max(‖Qx‖, floor)`
+    GLAD: `Σ w Qx yᵀ`, w clipped. Newton: that and the curvature. IRLS: `Σ x yᵀ/max(‖Qx‖, floor)`
     over the rows with ‖Qx‖ < cut, and the number `Σ min(‖Qx‖, cut)`. Scores: `Σ yyᵀ`, y cut to
     norm 1.
     """
-    one, zero = constant(1.0), constant(0.0)
-    weighed = (r + 3) // 4 * 4 * b
-    distances, R = 2 * weighed, 2 * weighed + 2 * b
-    cost, limit = zero, constant(cut)
-    for i in range(0, b, LANES):
-        scores(X, D, b, i, V, r, work)
-        distance, weight = one, one
-        if kind != SCORES:
-            residual(X, D, b, i, V, r, work, work, R)
-            distance = root(squares(work, R + i, D, b))
+    one, zero, limit = constant(1.0), constant(0.0), constant(cut)
+    jump = 8 * D + 8
+    # in `work`, for all groups: scores, weighed scores, distances and weights, residuals
+    weighed = 8 * r * groups
+    distances, R = 2 * weighed, 2 * weighed + 16 * groups
+    for q in range(0, weighed, 8):
+        store(work, q, zero)
+    for d in range(0, D, CHUNK):
+        end = d + CHUNK if d + CHUNK < D else D
+        for g in range(groups):
+            add_scores(X, jump * g, V, r, d, end, work, 8 * r * g)
+    if kind != SCORES:
+        for q in range(distances, R, 16):
+            store(work, q, zero)
+        for d in range(0, D, CHUNK):
+            end = d + CHUNK if d + CHUNK < D else D
+            for g in range(groups):
+                at, x0 = distances + 16 * g, jump * g
+                square = load(work, at)
+                square = residual(X, x0, V, r, d, end, work, 8 * r * g, work, R + x0, square)
+                store(work, at, square)
+        cost = zero
+        for g in range(groups):
+            at, y = distances + 16 * g, 8 * r * g
+            distance = root(load(work, at))
             if kind == IRLS:
                 weight = divide(one, larger(distance, constant(floor)))
                 weight = where_below(distance, limit, weight)
                 cost = add(cost, smaller(distance, limit))
             else:
-                weight = _clipped(distance, squares(work, i, r, b), floor, cut)
-            for q in range(i, i + r * b, b):
+                weight = _clipped(distance, squares(work, y, r), floor, cut)
+            store(work, at, distance)
+            store(work, at + 8, weight)
+            for q in range(y, y + 8 * r, 8):
                 store(work, weighed + q, multiply(load(work, q), weight))
-        store(work, distances + i, distance)
-        store(work, distances + b + i, weight)
-    if kind == IRLS:
-        add_products(X, 0, D, work, weighed, r, b, sums, 0)
-        sums[D * r] += total(cost)
-    elif kind != SCORES:
-        add_products(work, R, D, work, weighed, r, b, sums, 0)
-    if kind == NEWTON or kind == SCORES:  # noqa: PLR1714 (a tuple would be compiled)
-        _add_curvature(work, b, r, cap, sums, D * r)
+        A, a = (X, 0) if kind == IRLS else (work, R)
+        add_products(A, a, D, jump, work, weighed, r, used, groups, sums, 0 * D)
+        sums[D * used] += total(cost)
+    if kind in (NEWTON, SCORES):
+        _add_curvature(work, groups, r, used, kind, cap, sums, D * used)
 
 
 @part
@@ -143,60 +163,54 @@ def _sums(w: Any, r0: Any, r1: Any, r2: Any, r3: Any, r4: Any, r5: Any, r6: Any,
 
 @jit
 def few(
-    X: FloatArray, D: int, b: int, V: FloatArray, r: int, kind: int, floor: float, cut: float,
-    cap: float, work: FloatArray, sums: FloatArray,
+    X: FloatArray, groups: int, D: int, V: FloatArray, r: int, used: int, kind: int, floor: float,  # noqa: ARG001
+    cut: float, cap: float, work: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
     """Add the terms of a block, GLAD or Newton, for r = 2.
 
     All of a row's numbers but its cells stay in registers; a residual is computed twice, which
-    costs less than storing it. A block has sums of its own: `rows.chain_length` counts one
-    addition a block, not one a group.
+    costs less than storing it.
     """
-    zero, one, limit = constant(0.0), constant(1.0), constant(cap)
-    traces, c00, c01, c11 = zero, zero, zero, zero
-    for k in range(0, 2 * D, LANES):
+    one, zero = constant(1.0), constant(0.0)
+    number, c00, c01, c11 = zero, zero, zero, zero
+    for k in range(0, 2 * D, 8):
         store(work, k, zero)
-    for i in range(0, b, LANES):
-        y0, y1, p = zero, zero, i
+    for x0 in range(0, (8 * D + 8) * groups, 8 * D + 8):
+        y0, y1 = zero, zero
         for v in range(0, 2 * D, 2):
-            x = load(X, p)
+            x = load(X, x0 + 4 * v)
             y0 = add(y0, multiply(spread(V, v), x))
             y1 = add(y1, multiply(spread(V, v + 1), x))
-            p += b
-        square, p = zero, i
+        square = zero
         for v in range(0, 2 * D, 2):
-            x = _left(X, p, V, v, y0, y1)
+            x = _left(X, x0 + 4 * v, V, v, y0, y1)
             square = add(square, multiply(x, x))
-            p += b
         distance = root(square)
         square = add(multiply(y0, y0), multiply(y1, y1))
         weight = _clipped(distance, square, floor, cut)
-        w0, w1, p = multiply(y0, weight), multiply(y1, weight), i
+        w0, w1 = multiply(y0, weight), multiply(y1, weight)
         for v in range(0, 2 * D, 16):
-            r0, r1 = _left(X, p, V, v, y0, y1), _left(X, p + b, V, v + 2, y0, y1)
-            p += 2 * b
-            r2, r3 = _left(X, p, V, v + 4, y0, y1), _left(X, p + b, V, v + 6, y0, y1)
-            p += 2 * b
-            r4, r5 = _left(X, p, V, v + 8, y0, y1), _left(X, p + b, V, v + 10, y0, y1)
-            p += 2 * b
-            r6, r7 = _left(X, p, V, v + 12, y0, y1), _left(X, p + b, V, v + 14, y0, y1)
-            p += 2 * b
+            p = x0 + 4 * v
+            r0, r1 = _left(X, p, V, v, y0, y1), _left(X, p + 8, V, v + 2, y0, y1)
+            r2, r3 = _left(X, p + 16, V, v + 4, y0, y1), _left(X, p + 24, V, v + 6, y0, y1)
+            r4, r5 = _left(X, p + 32, V, v + 8, y0, y1), _left(X, p + 40, V, v + 10, y0, y1)
+            r6, r7 = _left(X, p + 48, V, v + 12, y0, y1), _left(X, p + 56, V, v + 14, y0, y1)
             s0 = _sums(w0, r0, r1, r2, r3, r4, r5, r6, r7)
             s1 = _sums(w1, r0, r1, r2, r3, r4, r5, r6, r7)
             store(work, v, add(load(work, v), s0))
             store(work, v + 8, add(load(work, v + 8), s1))
         if kind == NEWTON:
-            u = smaller(multiply(weight, smaller(limit, distance)), one)
-            traces = add(traces, multiply(smaller(square, one), u))
+            u = smaller(multiply(weight, smaller(constant(cap), distance)), one)
+            number = add(number, multiply(smaller(square, one), u))
             size = larger(root(square), one)
             y0, y1 = divide(y0, size), divide(y1, size)
             c00 = add(c00, multiply(multiply(y0, u), y0))
             c01 = add(c01, multiply(multiply(y0, u), y1))
             c11 = add(c11, multiply(multiply(y1, u), y1))
-    for k in range(0, 2 * D, LANES):
+    for k in range(0, 2 * D, 8):
         store(sums, k, add(load(sums, k), load(work, k)))
     to = 2 * D
-    sums[to] += total(traces)
+    sums[to] += total(number)
     sums[to + 8] += total(c00)
     sums[to + 9] += total(c01)
     sums[to + 12] += total(c01)

@@ -5,16 +5,18 @@ once, so it depends on its own row alone. A cell that holds the missing code sit
 row whose inverse norm is zero is a zero row, whatever it holds.
 
 All loaders take the same arguments after their source: the scaling; the numbers of the rows and
-their inverse norms; and the block X (D, b), flat. b is a multiple of 8. What it has more than there
-are rows to load is filled up with any row and an inverse norm of zero.
+their inverse norms; how many, a multiple of 8; and where the cells go: that of coordinate d and
+the i-th row to X[step · d + jump · (i // 8) + i % 8].
+What is more than there are rows to load is filled up with any row and an inverse norm of zero.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.convert import convert
+from stillspace.kernels.convert import turned
 from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import (
     LANES,
@@ -24,8 +26,10 @@ from stillspace.kernels.lanes import (
     load,
     magnitude,
     multiply,
+    spread,
     store,
     subtract,
+    where_unequal,
 )
 from stillspace.kernels.prefetch import prefetch
 
@@ -34,51 +38,72 @@ STRIPE = 512
 
 
 @part
-def _clear_zero_rows(factors: FloatArray, X: FloatArray, D: int, b: int) -> None:
+def _clear_zero_rows(
+    factors: FloatArray, b: int, X: FloatArray, D: int, step: int, jump: int
+) -> None:
     """Make the columns of rows without an inverse norm zero, whatever the rows hold."""
     for i in range(b):
         if factors[i] == 0.0:
-            for at in range(i, D * b, b):
+            to = i // 8 * jump + i % 8
+            for at in range(to, to + D * step, step):
                 X[at] = 0.0
+
+
+@part
+def _placed(x: Any, d: int, center: FloatArray, unit: FloatArray, missing: float) -> Any:
+    """Return the cells of coordinate d of eight rows, centred and in units of the scale."""
+    cell = multiply(subtract(x, spread(center, d)), spread(unit, d))
+    return where_unequal(x, constant(missing), cell)
 
 
 @jit
 def load_dense(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, plain: bool,
-    rows: IntArray, factors: FloatArray, X: FloatArray, b: int,
+    rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
 ) -> None:  # fmt: skip
     """Load rows of an array (n, D) of any strides."""
     cells, D = source[0], len(center)
     whole = D // 4 * 4 if cells.flags.c_contiguous else 0
-    step = 64 // cells.itemsize
+    line, to = 64 // cells.itemsize, 0
     for i in range(0, b, LANES):
         a0, a1, a2, a3 = rows[i] * D, rows[i + 1] * D, rows[i + 2] * D, rows[i + 3] * D
         a4, a5, a6, a7 = rows[i + 4] * D, rows[i + 5] * D, rows[i + 6] * D, rows[i + 7] * D
-        s0, s1, s2, s3 = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
-        s4, s5, s6, s7 = factors[i + 4], factors[i + 5], factors[i + 6], factors[i + 7]
-        scales = (s0, s1, s2, s3, s4, s5, s6, s7)
+        scale = load(factors, i)
         for d in range(0, whole, STRIPE):
             # have the next stripe brought nearer: of these rows, or the first of the next ones
-            more = d + STRIPE < whole
-            first, near = (d + STRIPE, i) if more or i + LANES == b else (0, i + LANES)
+            more = d + STRIPE < whole or i + LANES == b
+            begin, near = (d + STRIPE, i) if more else (0, i + LANES)
             for k in range(near, near + LANES):
-                for e in range(first, min(first + STRIPE, whole), step):
+                for e in range(begin, min(begin + STRIPE, whole), line):
                     prefetch(cells, rows[k], e)
             for e in range(d, min(d + STRIPE, whole), 4):
-                at = (a0 + e, a1 + e, a2 + e, a3 + e, a4 + e, a5 + e, a6 + e, a7 + e)
-                convert(cells, at, scales, center, unit, e, missing, plain, X, e * b + i, b)
+                x0, x1, x2, x3 = turned(
+                    cells, (a0 + e, a1 + e, a2 + e, a3 + e, a4 + e, a5 + e, a6 + e, a7 + e)
+                )
+                if not plain:
+                    x0 = _placed(x0, e, center, unit, missing)
+                    x1 = _placed(x1, e + 1, center, unit, missing)
+                    x2 = _placed(x2, e + 2, center, unit, missing)
+                    x3 = _placed(x3, e + 3, center, unit, missing)
+                at = to + e * step
+                store(X, at, multiply(x0, scale))
+                store(X, at + step, multiply(x1, scale))
+                store(X, at + 2 * step, multiply(x2, scale))
+                store(X, at + 3 * step, multiply(x3, scale))
+        to += jump
     for d in range(whole, D):
         for i in range(b):
             value = float(cells[rows[i], d])
             cell = value if plain else (value - center[d]) * unit[d]
-            X[d * b + i] = 0.0 if value == missing else cell * factors[i]
-    _clear_zero_rows(factors, X, D, b)
+            at = step * d + i // 8 * jump + i % 8
+            X[at] = 0.0 if value == missing else cell * factors[i]
+    _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit
 def load_columns(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, plain: bool,
-    rows: IntArray, factors: FloatArray, X: FloatArray, b: int,
+    rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
 ) -> None:  # fmt: skip
     """Load rows of an array that is stored column by column (D, n)."""
     columns, D = source[0], len(center)
@@ -86,14 +111,16 @@ def load_columns(
         for i in range(b):
             value = float(columns[d, rows[i]])
             cell = value if plain else (value - center[d]) * unit[d]
-            X[d * b + i] = 0.0 if value == missing else cell * factors[i]
-    _clear_zero_rows(factors, X, D, b)
+            at = step * d + i // 8 * jump + i % 8
+            X[at] = 0.0 if value == missing else cell * factors[i]
+    _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit
 def load_sparse(
     source: tuple[AnyArray, AnyArray, AnyArray], center: FloatArray, unit: FloatArray,
-    missing: float, plain: bool, rows: IntArray, factors: FloatArray, X: FloatArray, b: int,
+    missing: float, plain: bool, rows: IntArray, factors: FloatArray, b: int, X: FloatArray,
+    step: int, jump: int,
 ) -> None:  # fmt: skip
     """Load compressed sparse rows without duplicates; a cell that is not stored is a zero.
 
@@ -101,27 +128,29 @@ def load_sparse(
     read as one that is not finite.
     """
     data, columns, limits = source
-    D = len(center)
-    for d in range(D):
-        # what a cell that is not stored comes to, before the row's own factor
-        empty = (0.0 - center[d]) * unit[d] if missing != 0.0 and not plain else 0.0
-        for i in range(b):
-            X[d * b + i] = empty * factors[i]
-    for i in range(b):
-        low, high = limits[rows[i]], limits[rows[i] + 1]
-        broken = low < 0 or high > len(data)
-        if not broken:
-            for at in range(low, high):
-                d, value = columns[at], float(data[at])
-                if d < 0 or d >= D:
-                    broken = True
-                    break
-                cell = value if plain else (value - center[d]) * unit[d]
-                X[d * b + i] = 0.0 if value == missing else cell * factors[i]
-        if broken:
-            for at in range(i, D * b, b):
-                X[at] = math.nan
-    _clear_zero_rows(factors, X, D, b)
+    D, to = len(center), 0
+    for i in range(0, b, LANES):
+        scale = load(factors, i)
+        for d in range(D):
+            # what a cell that is not stored comes to
+            empty = (0.0 - center[d]) * unit[d] if missing != 0.0 and not plain else 0.0
+            store(X, to + d * step, multiply(constant(empty), scale))
+        for k in range(i, i + LANES):
+            low, high, at = limits[rows[k]], limits[rows[k] + 1], to + k - i
+            broken = low < 0 or high > len(data)
+            if not broken:
+                for p in range(low, high):
+                    d, value = columns[p], float(data[p])
+                    if d < 0 or d >= D:
+                        broken = True
+                        break
+                    cell = value if plain else (value - center[d]) * unit[d]
+                    X[at + d * step] = 0.0 if value == missing else cell * factors[k]
+            if broken:
+                for q in range(at, at + D * step, step):
+                    X[q] = math.nan
+        to += jump
+    _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit

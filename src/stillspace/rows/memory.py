@@ -74,7 +74,8 @@ class MemoryRows:
             work = np.empty(24)
             for at, XT, width in rows._filled_blocks(NO_INDEX, job, layout):
                 out = found[at : at + width]
-                inverse_norms(XT.reshape(-1), *XT.shape, norm_bound or 0.0, work, out)
+                D, b = XT.shape
+                inverse_norms(XT.reshape(-1), D, b, norm_bound or 0.0, work, out)
 
         for _ in each(measure, layout.jobs(n)):
             pass

@@ -73,11 +73,9 @@ class PairedRows:
         self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
     ) -> None:
         """Add the terms of a run of blocks."""
-        width = min(span.block, span.stop - span.start)
-        adder, memory = jobs.Adder(terms, width), np.empty(self.shape[1] * width)
+        memory = np.empty(self.shape[1] * min(span.block, span.stop - span.start))
         for at in range(span.start, span.stop, span.block):
             width = min(span.block, span.stop - at)
             XT = memory[: self.shape[1] * width].reshape(-1, width)
             self.load(span.chosen, at, scaling, factors, XT)
-            adder.add(XT)
-        adder.finish()
+            jobs.add_block(terms, XT)
