@@ -68,13 +68,13 @@ def _add_curvature(
     u is 1 for the moment of the scores. The scores in `work` are spoilt, and the weighed ones.
     """
     one, number = constant(1.0), constant(0.0)
-    weighed = 8 * r * groups
+    scores = 16 * groups
+    weighed = scores + 8 * r * groups
     for g in range(groups):
-        y, w, u = 8 * r * g, weighed + 8 * r * g, one
+        y, w, u = scores + 8 * r * g, weighed + 8 * r * g, one
         square = squares(work, y, r)
         if kind == NEWTON:
-            at = 2 * weighed + 16 * g
-            distance, weight = load(work, at), load(work, at + 8)
+            distance, weight = load(work, 16 * g), load(work, 16 * g + 8)
             u = smaller(multiply(weight, smaller(constant(cap), distance)), one)
         number = add(number, multiply(smaller(square, one), u))
         size = larger(root(square), one)
@@ -83,7 +83,7 @@ def _add_curvature(
             store(work, y + q, cut)
             store(work, w + q, multiply(cut, u))
     sums[to] += total(number)
-    add_products(work, weighed, r, 8 * r, work, 0, r, used, groups, sums, to + 8)
+    add_products(work, weighed, r, 8 * r, work, scores, r, used, groups, sums, to + 8)
 
 
 @jit
@@ -99,40 +99,39 @@ def many(
     """
     one, zero, limit = constant(1.0), constant(0.0), constant(cut)
     jump = 8 * D + 8
-    # in `work`, for all groups: scores, weighed scores, distances and weights, residuals
-    weighed = 8 * r * groups
-    distances, R = 2 * weighed, 2 * weighed + 16 * groups
+    # in `work`, for all groups: distances and weights, scores, weighed scores, residuals
+    scores = 16 * groups
+    weighed = scores + 8 * r * groups
+    R = weighed + 8 * r * groups
     for q in range(0, weighed, 8):
         store(work, q, zero)
     for d in range(0, D, CHUNK):
         end = d + CHUNK if d + CHUNK < D else D
         for g in range(groups):
-            add_scores(X, jump * g, V, r, d, end, work, 8 * r * g)
+            add_scores(X, jump * g, V, r, d, end, work, scores + 8 * r * g)
     if kind != SCORES:
-        for q in range(distances, R, 16):
-            store(work, q, zero)
         for d in range(0, D, CHUNK):
             end = d + CHUNK if d + CHUNK < D else D
             for g in range(groups):
-                at, x0 = distances + 16 * g, jump * g
-                square = load(work, at)
-                square = residual(X, x0, V, r, d, end, work, 8 * r * g, work, R + x0, square)
-                store(work, at, square)
+                x0, y, square = jump * g, scores + 8 * r * g, load(work, 16 * g)
+                square = residual(X, x0, V, r, d, end, work, y, work, R + x0, square)
+                store(work, 16 * g, square)
         cost = zero
         for g in range(groups):
-            at, y = distances + 16 * g, 8 * r * g
-            distance = root(load(work, at))
+            y, w = scores + 8 * r * g, weighed + 8 * r * g
+            distance = root(load(work, 16 * g))
             if kind == IRLS:
                 weight = divide(one, larger(distance, constant(floor)))
                 weight = where_below(distance, limit, weight)
                 cost = add(cost, smaller(distance, limit))
             else:
                 weight = _clipped(distance, squares(work, y, r), floor, cut)
-            store(work, at, distance)
-            store(work, at + 8, weight)
-            for q in range(y, y + 8 * r, 8):
-                store(work, weighed + q, multiply(load(work, q), weight))
+            store(work, 16 * g, distance)
+            store(work, 16 * g + 8, weight)
+            for q in range(0, 8 * r, 8):
+                store(work, w + q, multiply(load(work, y + q), weight))
         A, a = (X, 0) if kind == IRLS else (work, R)
+        # 0 * D: a plain 0 would have its own copy of the function compiled
         add_products(A, a, D, jump, work, weighed, r, used, groups, sums, 0 * D)
         sums[D * used] += total(cost)
     if kind in (NEWTON, SCORES):
