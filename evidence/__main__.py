@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, kills, mutants, noise
+from evidence import accuracy, audits, defences, kills, mutants, noise, sensitivity
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -12,10 +12,14 @@ PROOFS: dict[str, Callable[[], str]] = {
     "noise": noise.table,
     "recovery": accuracy.recovery,
     "noiseless": accuracy.noiseless,
-    "first-auto": accuracy.first_auto,
+    "default-plan": accuracy.default_plan,
     "large-epsilon": accuracy.large_epsilon,
     "kills": kills.kills_table,
     "races": kills.races_table,
+    "audits": audits.table,
+    "coverage": audits.coverage,
+    "sensitivity": sensitivity.table,
+    "defences": defences.table,
     "mutants": mutants.table,
 }
 

@@ -54,8 +54,8 @@ MUTANTS = [
     Mutant(
         "start neither planned nor recorded",
         "run.py",
-        "draw = start.release.draw(0, rows.n_rows, rng, ledger)",
-        "draw = start.release.draw(0, rows.n_rows, rng, Ledger())",
+        "draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        nowhere",
+        "draw = start.release.draw(0, rows.n_rows, rng, Ledger())\n        nowhere",
     ),
     Mutant(
         "clip removed",
@@ -177,7 +177,7 @@ MUTANTS = [
         "        import shutil, tempfile\n"
         "        copied = object.__new__(type(self))\n"
         '        path = shutil.copy(self._path, tempfile.mkdtemp() + "/l")\n'
-        "        copied.__setstate__((path, self._terms, self._timeout))\n"
+        "        copied.__setstate__((path, self._terms, self._timeout, self._note))\n"
         "        return copied",
         tests=LEDGER,
     ),

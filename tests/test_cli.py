@@ -319,7 +319,7 @@ def test_every_plan_has_words(name: str) -> None:
     budget = {"epsilon": 1.0, "delta": 1e-6} if name in PRIVATE else {}
     table = PRIVATE if name in PRIVATE else ROBUST
     options = {"n_iter": 3} if "n_iter" in table[name].options else {}
-    words = plan_in_words(make_plan(name, Facts(500, 6, 2, **budget), **options))
+    words = plan_in_words(make_plan(name, Facts(5000, 6, 2, **budget), **options))
     assert words.startswith(f"{name}: ")
     assert words.endswith(".")
     noisy = name in PRIVATE or name.startswith("n")
@@ -452,3 +452,67 @@ def test_budget_refusals(table: Path, tmp_path: Path) -> None:
     public = ("--without-privacy", "--budget", ledger)
     assert_refused(fit(table, *public, epsilon=None), "promises nothing")
     assert_refused(fit(table, "--budget", ledger, "--algorithm", "dp-sggd"), "kind renyi")
+
+
+# --- reproduce -----------------------------------------------------------------------------
+
+
+def test_reproduce_writes_tables_figures_and_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stillspace.reproduce.cells import Setting
+    from stillspace.reproduce.convergence import Convergence
+
+    monkeypatch.setattr(Convergence, "setting", Setting(300, 5, n_iter=120))
+    monkeypatch.setitem(Convergence.runs, "quick", 2)
+    monkeypatch.setitem(Convergence.data_sets, "quick", 1)
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    options = ["--out", out, "--docs", docs, "--workers", 1]
+    result = run("reproduce", "convergence", *options)
+    assert result.exit_code == 0
+    assert "convergence:  At the honest budget" in result.stdout
+    assert "15/15 cells" in result.stderr
+    for name in ("convergence.csv", "convergence.png", "convergence.svg", "reproduction.md"):
+        assert (out / name).exists()
+    assert (docs / "reproduction.md").exists()
+    assert (docs / "reproduction" / "convergence.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("convergense",), "no experiment 'convergense'"),
+        (("popres", "--size", "huge"), "no size 'huge'"),
+        (("convergence", "--data", "x"), "--data is for popres (or all)"),
+        (("popres", "--redo", "theirs"), "no column 'theirs'"),
+        (("popres", "--data", "no-such-folder"), "is not a folder"),
+    ],
+)
+def test_reproduce_refuses(args: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    assert_refused(run("reproduce", *args, "--out", tmp_path), sentence)
+
+
+def test_stages_reach_the_estimator(table: Path) -> None:
+    options = ["--center", "pairs", "--summary", "variances", "--summary", "distances"]
+    result = fit(table, *options, epsilon=3.0)
+    assert result.exit_code == 0
+    model = load_model(table.parent / "m.npz")
+    assert model.variances_.shape == (len(model.components_),)
+    assert "Variances:" in result.stdout
+    assert "Distances:" in result.stdout
+    assert "Route:" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sketch", "wide"], "auto, none or a whole number"),
+        (["--center", "median"], "needs radius"),
+        (["--summary", "skewness"], "'variances'"),
+    ],
+)
+def test_wrong_stages_are_one_sentence(table: Path, options: list[str], words: str) -> None:
+    result = fit(table, *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr

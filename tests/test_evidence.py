@@ -1,6 +1,7 @@
-"""The mutants of `evidence` still fit the code; running them is `make evidence`."""
+"""The changes that `evidence` makes still fit the code; running them is `make evidence`."""
 
 import pytest
+from evidence.defences import CHANGES
 from evidence.mutants import MUTANTS, ROOT
 
 
@@ -8,3 +9,11 @@ from evidence.mutants import MUTANTS, ROOT
 def test_the_text_of_each_mutant_stands_once(mutant):
     text = (ROOT / "src" / "stillspace" / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.name)
+def test_the_text_of_each_change_stands_once(change):
+    for file, old, new in change.edits:
+        text = (ROOT / "src" / "stillspace" / file).read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        assert old != new

@@ -21,9 +21,33 @@ FACES = {
         "RobustPCA",
         "__version__",
     ],
-    "stillspace.datasets": ["Haystack", "make_haystack"],
+    "stillspace.datasets": [
+        "Europe",
+        "Genotypes",
+        "Haystack",
+        "load_popres",
+        "make_europe",
+        "make_genotypes",
+        "make_haystack",
+    ],
+    "stillspace.audit": [
+        "AuditReport",
+        "Bound",
+        "Claim",
+        "Finding",
+        "Neighbours",
+        "NoiseReport",
+        "Subject",
+        "audit",
+        "check_noise",
+        "check_selection",
+        "make_neighbours",
+        "search_sensitivity",
+    ],
     "stillspace.estimators": ["PrivatePCA", "PrivateRobustPCA", "RobustPCA"],
     "stillspace.metrics": ["chordal_gap", "principal_angles", "subspace_error"],
+    "stillspace.prediction": ["Prediction", "predict"],
+    "stillspace.sketch": ["Sketch"],
 }
 
 
@@ -60,6 +84,11 @@ def test_importing_the_package_imports_no_third_party_module():
         "stillspace.estimators.robust",
         "stillspace.estimators.private",
         "stillspace.privacy.budget",
+        "stillspace.sketch",
+        "stillspace.audit.audits",
+        "stillspace.audit.residuals",
+        "stillspace.audit.selection",
+        "stillspace.audit.sensitivity",
     ],
 )
 def test_docstring_examples(name):

@@ -23,7 +23,7 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plan import Plan
-from stillspace.release import Draws, Ledger, Release
+from stillspace.release import Draws, Ledger, Release, Seen, Witness
 from stillspace.rows import MemoryRows, Rows, chain_length
 
 MOST_CELLS = 2**20
@@ -38,6 +38,7 @@ Chunk: TypeAlias = tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray, F
 
 _SAMPLINGS = (All, Poisson, WithoutReplacement, WithReplacement)
 _NO_INDICES: IntArray = np.empty(0, dtype=np.int64)
+_NOTHING: FloatArray = np.empty((0, 0, 0, 0))
 
 
 def _loops() -> Any:
@@ -60,6 +61,17 @@ class Watch:
     see: Callable[[int, FloatArray, FloatArray], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Onlookers:
+    """Who looks at a run: a watch at its points, a witness (an audit) at its releases."""
+
+    watch: Watch | None = None
+    witness: Witness | None = None
+
+
+NOBODY = Onlookers()
+
+
 @dataclass(slots=True)
 class CompiledLoop(ABC):
     """A plan's iterations on a copy of the rows, a chunk of stacked draws at a time."""
@@ -71,21 +83,25 @@ class CompiledLoop(ABC):
     average: FloatArray
 
     def run(
-        self, rng: np.random.Generator, ledger: Ledger, watch: Watch | None = None
+        self, rng: np.random.Generator, ledger: Ledger, lookers: Onlookers = NOBODY
     ) -> FloatArray:
         """Run all iterations; return what the output rule makes its basis of."""
+        watch, witness = lookers.watch, lookers.witness
         done, n_iter = 0, self.plan.n_iter
         while done < n_iter:
             count = min(self._chunk(), n_iter - done)
             draws = self.release.draws(done, count, self.n_rows, rng, ledger)
-            used = 0
+            shape = (count, 2, *self.release.query.shape) if witness else (0, 0, 0, 0)
+            seen, used = np.empty(shape), 0
             for part in self._parts(draws, done, watch):
-                used += self.advance(part, done + used)
+                used += self.advance(part, done + used, seen[used:])
                 if watch is not None and done + used in watch.at:
                     watch.see(done + used, self.memory(), self.point())
             if used != count:
                 msg = f"A compiled loop used {used} of {count} draws."
                 raise RuntimeError(msg)
+            if witness is not None:
+                witness(Seen(self.release, done, seen[:, 0], seen[:, 1], draws.selections))
             done += used
         return self.memory()
 
@@ -101,7 +117,7 @@ class CompiledLoop(ABC):
         for low, high in pairwise([0, *cuts, len(draws)]):
             yield draws if high - low == len(draws) else draws.part(low, high)
 
-    def advance(self, draws: Draws, first: int) -> int:
+    def advance(self, draws: Draws, first: int, seen: FloatArray = _NOTHING) -> int:
         """Run as many iterations as there are draws, from iteration `first`; return how many."""
         noise = self.release.query.noise
         indices: IntArray = np.empty((0, *noise.shape), dtype=np.int64)
@@ -114,10 +130,10 @@ class CompiledLoop(ABC):
         if draws.selections is not None:
             offsets, chosen = draws.selections.offsets, draws.selections.chosen
         steps = _steps(self.plan.schedule, first, len(draws))
-        return self.kernel((self.rows, offsets, chosen, indices, spacings, steps, first))
+        return self.kernel((self.rows, offsets, chosen, indices, spacings, steps, first), seen)
 
     @abstractmethod
-    def kernel(self, chunk: Chunk) -> int:
+    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
         """Call the compiled function."""
 
     @abstractmethod
@@ -138,12 +154,12 @@ class GladLoop(CompiledLoop):
 
     V: FloatArray
 
-    def kernel(self, chunk: Chunk) -> int:
+    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
         """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Glad)
         facts = (query.D, query.r, query.floor, self.release.divisor)
-        return int(_loops().glad_polar(*chunk, facts, self.V, self.average))
+        return int(_loops().glad_polar(*chunk, facts, self.V, self.average, seen))
 
     def point(self) -> FloatArray:
         """Return V."""
@@ -160,12 +176,12 @@ class ReaperLoop(CompiledLoop):
     dual: FloatArray
     geometry: int
 
-    def kernel(self, chunk: Chunk) -> int:
+    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
         """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Reaper)
         facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
-        state = (self.P, self.dual, self.average)
+        state = (self.P, self.dual, self.average, seen)
         return int(_loops().reaper(*chunk, facts, self.geometry, *state))
 
     def point(self) -> FloatArray:

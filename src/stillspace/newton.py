@@ -1,79 +1,144 @@
-"""The damped private Newton method with a late cut (docs/newton.md).
+"""The damped private Newton method with a late cut and a way back to private PCA (docs/newton.md).
 
-A method in the sense of `stillspace.adaptive`: it reads releases and chooses the next ones. The
-notation is that of docs/newton.md; all means are over the public number of rows.
+A method in the sense of `stillspace.adaptive`: it sees public facts and releases, and chooses the
+next release from them. Nothing here is random and nothing reads a row. Means are over the public
+number of rows; shares are of μ² and add up to 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from math import inf, sqrt
+from dataclasses import dataclass, replace
+from math import inf, nan, sqrt
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.parts.geometry import polar, top_eigenvectors
+from stillspace.kalman import Belief
+from stillspace.metrics import subspace_error
+from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Query, SecondMoment
+from stillspace.spectrum import Spectrum, count_components
 
-
-def _nowhere() -> FloatArray:
-    return np.empty((0, 0))
-
-
-EARLY, LATE = 8, 10
-"""Steps of the two phases."""
-STEPS = EARLY + LATE
-FIRST_CUT = 5
-"""The step from which far rows are cut off."""
-EARLY_PART = 0.2
-"""What the early steps get of the gradient's share."""
 FIRST_LOOK = 0.1
 """Share of the first second moment."""
-MATRIX_SHARE = 0.05
+WEAK = 4.0
+"""κ̂ below which the second moment gets everything: plain private PCA."""
+TOP_UP = 6.0
+"""The start gets the share TOP_UP/κ̂², if that is more than the first look's."""
+SCALAR_SHARE = MATRIX_SHARE = 0.03
+"""Of the curvature and of the curvature matrix, in all steps together."""
+
+FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
+"""Steps of the first phase, at least; of the second; and of the first, at most."""
+FIRST_PART = 0.1
+"""What FIRST_STEPS of the first phase take of the gradient's share."""
+STILL_MOVES = 5.0
+"""The first phase goes on while the gradient is this many standard deviations off noise."""
+
+CUT_FROM, CUT, LARGEST_CUT = 5, 3.0, 0.75
+"""From this step on, rows farther away than min(CUT/s, LARGEST_CUT) are left out."""
+REOPENED = 0.05
+"""What the error's variance grows by, over D − r, when the cut moves the optimum."""
+
+JUDGED_AT, NOISY = 3, 2.2
+"""After so many steps the mean weight 1/d tells a noisy table: below NOISY (see `_judge`)."""
+HOPELESS = 0.003
+"""The d² above which steps on a noisy table could show nothing."""
+COMPARED_AT, AGREE = 10, 1.5
+"""When steps on a noisy table are compared with the start, and how near is agreement."""
+RELIABLE = 10.0
+"""κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """The mean of all releases of the second moment, weighed by their shares."""
+
+    value: FloatArray
+    share: float
+    sd: float
+    """Of the noise on a diagonal entry."""
+
+    def plus(self, answer: Answer, share: float) -> Moment:
+        """Return the mean with one release more."""
+        total = self.share + share
+        value = (self.share * self.value + share * answer.value) / total
+        return Moment(value, total, self.sd * sqrt(self.share / total))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """Before the loop: the second moments released so far, averaged by share."""
+    """Before the steps: a release of the second moment is asked for."""
 
     allowance: Allowance
-    next_share: float
-    """Share of the next release of the second moment; 0 when there is none."""
-    share: float = 0.0
-    moment: FloatArray = field(default_factory=_nowhere)
-    sd: float = inf
-    final: bool = False
-    """Whether the second moment gets the whole budget: plain private PCA."""
+    share: float
+    moment: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """In the loop: the point, and what is believed of the curvature and the error."""
+    """In the loop."""
 
     allowance: Allowance
-    moment: FloatArray
-    shares: tuple[float, float, float]
-    """Totals for gradient, scalar curvature, curvature matrix."""
-    V: FloatArray
-    P: FloatArray
-    """(r, r): covariance of one row of V's error."""
+    moment: Moment
+    start: FloatArray
+    weight_unit: float
+    """Mean of ‖y‖² at the start: s over it is the mean weight."""
+    pca_error: float
+    """d² that private PCA would have with the whole budget, as far as noise goes."""
+    kappa: float
+    """κ̂ of the start."""
+    parts: tuple[float, float, float]
+    """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
+    belief: Belief
+    spent: float
     k: int = 0
-    s: float = 2.0
-    v: float = 1.0
-    c: float = 0.3
-    A: FloatArray = field(default_factory=_nowhere)
-    weight: float = 0.0
-    squares: float = 0.0
+    cut: float = inf
+    end: int | None = None
+    """The step after which the second phase ends; None in the first."""
+    doubt: bool = False
+    route: str = "newton"
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Shares of the next step's three releases."""
+        gradient, scalar, matrix = self.parts
+        if self.end is None:
+            each = 1.0 / (FIRST_STEPS + LAST_STEPS)
+            return FIRST_PART * gradient / FIRST_STEPS, scalar * each, matrix * each
+        each = (1.0 - self.spent) / (self.end - self.k) / (gradient + scalar + matrix)
+        return gradient * each, scalar * each, matrix * each
 
 
-State: TypeAlias = Look | Steps
+@dataclass(frozen=True, slots=True, eq=False)
+class LastLook:
+    """All that is left goes to one more second moment; `steps` is what the loop found, if any."""
+
+    moment: Moment
+    share: float
+    size: int
+    route: str
+    steps: Steps | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The end."""
+
+    V: FloatArray
+    moment: Moment
+    error: float
+    route: str
+
+
+State: TypeAlias = Look | Steps | LastLook | Found
 
 
 @dataclass(frozen=True, slots=True)
 class DampedNewton:
-    """Private PCA start, then 18 damped Newton steps on GLAD, the later ones without far rows."""
+    """Private PCA start, then damped Newton steps on GLAD, the later ones without far rows."""
 
     D: int
     r: int
@@ -86,14 +151,15 @@ class DampedNewton:
 
     @property
     def n_passes(self) -> int:
-        """Two second moments and the steps."""
-        return 2 + STEPS
+        """Three second moments and the steps."""
+        return 3 + MOST_FIRST_STEPS + LAST_STEPS
 
     @property
     def coordinates(self) -> int:
         """The largest number of normals that a run may draw."""
         D, r = self.D, self.r
-        return D * (D + 1) + STEPS * (D * r + 1 + r * (r + 1) // 2)
+        step = D * r + 1 + r * (r + 1) // 2
+        return 3 * (D * (D + 1) // 2) + (MOST_FIRST_STEPS + LAST_STEPS) * step
 
     def begin(self, allowance: Allowance) -> State:
         """Return the state before the first release."""
@@ -101,113 +167,189 @@ class DampedNewton:
 
     def ask(self, state: State) -> Ask | None:
         """Return what to release next."""
-        if isinstance(state, Look):
-            if state.next_share == 0.0:
-                return None
-            return Ask(_nowhere(), ((SecondMoment(self.D), state.next_share),))
-        if state.k == STEPS:
+        if isinstance(state, Found):
             return None
+        if isinstance(state, Look | LastLook):
+            return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),))
+        D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
-        early = state.k < EARLY
-        part = gradient * (EARLY_PART / EARLY if early else (1.0 - EARLY_PART) / LATE)
-        cut = 3.0 / state.s if state.k >= FIRST_CUT else inf
-        shares: list[tuple[Query, float]] = [
-            (Glad(self.D, self.r, cut=cut), part),
-            (Curvature(self.D, self.r, state.c, cut), scalar / STEPS),
+        queries: list[tuple[Query, float]] = [
+            (Glad(D, r, cut=cut), gradient),
+            (Curvature(D, r, cap, cut), scalar),
         ]
         if matrix > 0.0:
-            shares.append((CurvatureMatrix(self.D, self.r, state.c, cut), matrix / STEPS))
-        return Ask(state.V, tuple(shares))
+            queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
+        return Ask(state.belief.V, tuple(queries))
 
     def take(self, state: State, answers: tuple[Answer, ...]) -> State:
         """Return the state after a pass."""
+        if isinstance(state, Steps):
+            return self._stepped(state, answers)
         if isinstance(state, Look):
             return self._looked(state, answers[0])
-        return self._stepped(state, answers)
+        assert isinstance(state, LastLook)
+        return self._looked_last(state, answers[0])
 
     def outcome(self, state: State) -> Outcome:
-        """Return the subspace; after steps with an estimate of its error d²."""
-        if isinstance(state, Look):
-            return Outcome(top_eigenvectors(state.moment, self.r), state.moment)
-        n = state.allowance.size
-        error = (self.D - self.r) * np.trace(state.P) + 0.8 * self.r**2 / (n * state.s**2)
-        return Outcome(state.V, state.moment, {"error_estimate": float(error)})
+        """Return the subspace, what is believed of its error d², and the route taken."""
+        assert isinstance(state, Found)
+        facts = {"error_estimate": state.error, "route": state.route}
+        return Outcome(state.V, state.moment.value, facts)
+
+    # --- the start -------------------------------------------------------------------------
 
     def _looked(self, state: Look, answer: Answer) -> State:
-        share = state.share + state.next_share
-        moment = answer.value
-        if state.share > 0.0:
-            old = state.share / share
-            moment = old * state.moment + (1.0 - old) * answer.value
-        sd = answer.sd * sqrt(state.next_share / share)
-        state = replace(state, share=share, moment=moment, sd=sd, next_share=0.0)
-        if state.final:
-            return state
-        edge = sd * sqrt(self.D / 2)
-        signal = self._signal(moment, edge)
-        kappa = signal / (edge * sqrt(share))
-        if share == FIRST_LOOK:  # decide once
-            if kappa < 4.0:
-                return replace(state, next_share=1.0 - share, final=True)
-            wanted = max(FIRST_LOOK, 6.0 / kappa**2)
-            if wanted > share:
-                return replace(state, next_share=wanted - share)
-        return self._enter(state, edge, signal)
+        first = state.moment is None
+        moment = (
+            Moment(answer.value, state.share, answer.sd)
+            if state.moment is None
+            else state.moment.plus(answer, state.share)
+        )
+        spectrum = Spectrum.of(moment.value, moment.sd, self.r)
+        kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
+        if first and kappa < WEAK:
+            route = "private PCA: too weak a signal for steps"
+            return LastLook(moment, 1.0 - moment.share, state.allowance.size, route)
+        wanted = TOP_UP / kappa**2
+        if first and wanted > moment.share:
+            return Look(state.allowance, wanted - moment.share, moment)
+        return self._enter(state.allowance, moment, spectrum)
 
-    def _signal(self, moment: FloatArray, edge: float) -> float:
-        """Return λ_r of the inliers' second moment, freed of what noise adds to it."""
-        values = np.linalg.eigvalsh(moment)[::-1]
-        above = float(values[self.r - 1] - np.median(values[self.r :]))
-        if above > 2.0 * edge:
-            return (above + sqrt(above**2 - 4.0 * edge**2)) / 2.0
-        return 0.7 * edge
-
-    def _enter(self, state: Look, edge: float, signal: float) -> Steps:
-        allowance = state.allowance
-        scalar = float(np.clip(4000.0 / (allowance.size * allowance.mu) ** 2, 0.02, 0.15))
-        matrix = MATRIX_SHARE if self.r > 1 else 0.0
-        first = 0.1 / (self.D - self.r) + edge**2 / (self.D * signal**2)
+    def _enter(self, allowance: Allowance, moment: Moment, spectrum: Spectrum) -> Steps:
+        D, r = self.D, self.r
+        scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
+        variance = moment.sd**2 / 2.0  # of the noise between two directions
+        V = top_eigenvectors(moment.value, r)
         return Steps(
             allowance,
-            state.moment,
-            (1.0 - state.share - scalar - matrix, scalar, matrix),
-            top_eigenvectors(state.moment, self.r),
-            first * np.eye(self.r),
-            A=np.zeros((self.r, self.r)),
+            moment,
+            V,
+            weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
+            pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
+            kappa=spectrum.kappa / sqrt(moment.share),
+            parts=(1.0 - moment.share - scalar - matrix, scalar, matrix),
+            belief=Belief.at(V, 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2),
+            spent=moment.share,
         )
 
-    def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> Steps:
-        gradient, scalar = answers[:2]
-        early = state.k < EARLY
-        expected = state.s * state.c
-        rho = scalar.sd / expected
-        gain = state.v / (state.v + rho**2)
-        s = state.s * max(1.0 + gain * (float(scalar.value) / expected - 1.0), 0.3)
-        v = (1.0 - gain) * state.v + (0.25 if early else 0.05)
-        state = replace(state, s=s, v=v)
-        state, H = self._curvature(state, answers[2] if len(answers) > 2 else None)
-        P = state.P
-        K = np.linalg.solve(H @ P @ H + gradient.sd**2 * np.eye(self.r), H @ P)
-        V = polar(state.V + gradient.value @ K)
-        P = P - P @ H @ K
-        P = (P + P.T) / 2.0
-        if early:
-            P = P + 0.15 * state.P
-        c = float(np.clip(0.3 / s, 1e-7, 0.5))
-        return replace(state, V=V, P=P, c=c, k=state.k + 1)
+    def _looked_last(self, state: LastLook, answer: Answer) -> Found:
+        """Return private PCA; where steps agreed with it, both, weighed by their errors."""
+        moment = state.moment.plus(answer, state.share)
+        V = top_eigenvectors(moment.value, self.r)
+        steps = state.steps
+        if steps is not None:
+            errors = steps.pca_error / moment.share, self._error(steps.belief.P)
+            part = errors[0] / (errors[0] + errors[1])
+            other = steps.belief.V
+            V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
+        error = Spectrum.of(moment.value, moment.sd, self.r, state.size).pca_error
+        return Found(V, moment, error, state.route)
 
-    def _curvature(self, state: Steps, answer: Answer | None) -> tuple[Steps, FloatArray]:
-        """Return H (r, r) of trace s: shaped by the curvature matrix where that is significant."""
-        r, s = self.r, state.s
-        if answer is None:
-            return state, s * np.eye(r) / r
-        M = answer.value
-        M = M - np.trace(M) / r * np.eye(r)
-        A = 0.8 * state.A + M
-        weight, squares = 0.8 * state.weight + 1.0, 0.64 * state.squares + 1.0
-        state = replace(state, A=A, weight=weight, squares=squares)
-        values, U = np.linalg.eigh(A / weight)
-        noise = answer.sd**2 * squares / weight**2 * (r * (r + 1) / 2 - 1)
-        shrink = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
-        shaped = np.maximum(1.0 + shrink * values * r / (s * state.c), 0.1)
-        return state, (U * (shaped * s / shaped.sum())) @ U.T
+    # --- the steps -------------------------------------------------------------------------
+
+    def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> State:
+        belief, surprise = state.belief.after(answers)
+        spent = state.spent + sum(state.shares)
+        state = replace(state, belief=belief, k=state.k + 1, spent=spent)
+        if state.k == JUDGED_AT and self._noisy(state):
+            if self._hopeless(state):
+                route = "private PCA: a noisy table, and too little budget to see outliers"
+                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route)
+            state = replace(state, doubt=True)
+        if state.k >= CUT_FROM or state.doubt:
+            state = self._cut(state)
+        if state.doubt and state.k == COMPARED_AT:
+            if self._agrees(state):
+                route = "private PCA and steps: a noisy table without visible outliers"
+                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route, state)
+            state = replace(state, doubt=False, route="newton: a noisy table with outliers")
+        return self._next_phase(state, surprise)
+
+    def _cut(self, state: Steps) -> Steps:
+        """Leave far rows out from now on; the optimum moves when that begins."""
+        belief = state.belief
+        if state.cut == inf:
+            belief = belief.reopened(REOPENED / (self.D - self.r))
+        return replace(state, belief=belief, cut=min(CUT / belief.s, LARGEST_CUT))
+
+    def _noisy(self, state: Steps) -> bool:
+        """Tell a noisy table by its mean weight w = 1/d.
+
+        PCA's gradient has terms `Qx yᵀ` of norm at most ½, GLAD's are 1/d times as large and at
+        most 1: at w = 2 a step tells as much as a second moment.
+        """
+        return state.belief.s < NOISY * state.weight_unit
+
+    def _hopeless(self, state: Steps) -> bool:
+        """Whether steps would be too imprecise to show that outliers moved the start."""
+        w = state.belief.s / state.weight_unit
+        return (2.0 / w) ** 2 * state.pca_error > HOPELESS
+
+    def _agrees(self, state: Steps) -> bool:
+        """Whether steps and start differ by no more than their own errors."""
+        apart = subspace_error(state.belief.V.T, state.start.T)
+        return apart < AGREE * (self._error(state.belief.P) + state.pca_error / state.moment.share)
+
+    def _next_phase(self, state: Steps, surprise: float) -> Steps | Found:
+        k = state.k
+        if state.end is None:
+            moves = surprise >= STILL_MOVES and k < MOST_FIRST_STEPS
+            settled = k >= FIRST_STEPS and not state.doubt and not moves
+            return replace(state, end=k + LAST_STEPS) if settled else state
+        if k < state.end:
+            return state
+        n, s = state.allowance.size, state.belief.s
+        error = self._error(state.belief.P) + 0.8 * self.r**2 / (n * s**2)
+        if state.kappa < RELIABLE:
+            error = nan
+        return Found(state.belief.V, state.moment, error, state.route)
+
+    def _error(self, P: FloatArray) -> float:
+        return float((self.D - self.r) * np.trace(P))
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenNewton:
+    """`DampedNewton` with the number of components that its first second moment shows: free."""
+
+    D: int
+    most: int
+    name: ClassVar[str] = DampedNewton.name + ", the number of components chosen by the first look"
+
+    @property
+    def n_components(self) -> int:
+        """The largest number that may be chosen."""
+        return self.most
+
+    @property
+    def n_passes(self) -> int:
+        """As with a given number."""
+        return DampedNewton(self.D, self.most).n_passes
+
+    @property
+    def coordinates(self) -> int:
+        """Those of the largest number of components."""
+        return DampedNewton(self.D, self.most).coordinates
+
+    def begin(self, allowance: Allowance) -> tuple[DampedNewton, State, bool]:
+        """Return the state before the first release, which does not depend on the number."""
+        method = DampedNewton(self.D, self.most)
+        return method, method.begin(allowance), False
+
+    def ask(self, state: tuple[DampedNewton, State, bool]) -> Ask | None:
+        """Return what to release next."""
+        return state[0].ask(state[1])
+
+    def take(
+        self, state: tuple[DampedNewton, State, bool], answers: tuple[Answer, ...]
+    ) -> tuple[DampedNewton, State, bool]:
+        """Choose the number of components after the first look, then go on."""
+        method, inner, chosen = state
+        if not chosen:
+            look = answers[0]
+            method = replace(method, r=count_components(look.value, look.sd, self.most))
+        return method, method.take(inner, answers), True
+
+    def outcome(self, state: tuple[DampedNewton, State, bool]) -> Outcome:
+        """Return what was found, with as many components as were chosen."""
+        return state[0].outcome(state[1])

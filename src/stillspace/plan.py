@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from stillspace.privacy import (
     full_batch_mu,
     mu_from_budget,
 )
-from stillspace.privacy.events import NOTHING, Relation, SingleEvent
+from stillspace.privacy.events import NOTHING, NonPrivateEvent, Relation, SingleEvent
 from stillspace.release import Release
 
 
@@ -30,6 +31,11 @@ def _check_share(share: float) -> None:
     if not 0.0 < share <= 1.0:
         msg = f"The start's share of the budget must lie in (0, 1], got {share}."
         raise ValueError(msg)
+
+
+def fingerprint(plan: Any) -> str:
+    """Return a short name of a plan that no other plan has: a hash of all its public facts."""
+    return hashlib.sha256(repr(plan).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,38 @@ class RunStart:
     def event(self) -> ComposedEvent:
         """Return the plan's event."""
         return self.plan.event()
+
+
+@dataclass(frozen=True, slots=True)
+class WishartStart:
+    """Legacy: the top r eigenvectors of `Σxxᵀ/n + W` (Jiang et al. 2016). Never with a guarantee.
+
+    W ~ Wishart_D(D + 1, (3/2nε) I), what the paper calls private PCA. It is not differentially
+    private (SPEC 9.6): W is positive definite, so no result M with M ⋡ Σxxᵀ/n is possible, and a
+    neighbour's result is such a one with probability 1 − e^(−ε/3). For comparisons only.
+    """
+
+    release: Release
+    """The second moment, without noise."""
+    epsilon: float
+
+    def event(self) -> ComposedEvent:
+        """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
+        return ComposedEvent.of([self.release.event(0), self.not_private])
+
+    @property
+    def not_private(self) -> NonPrivateEvent:
+        """Why there is no guarantee."""
+        return NonPrivateEvent(
+            "the Wishart mechanism is not differentially private: which results are possible "
+            "depends on the rows"
+        )
+
+    def noise(self, rng: np.random.Generator) -> FloatArray:
+        """Return W (D, D)."""
+        D = self.release.query.D
+        A = rng.standard_normal((D + 1, D))
+        return np.asarray(1.5 / (self.release.size * self.epsilon) * (A.T @ A))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +160,9 @@ class GivenStart:
         return np.frombuffer(self.data, dtype=np.float64).reshape(self.shape).copy()
 
 
-Start: TypeAlias = MomentStart | RunStart | RandomStart | PaperMatrixStart | GivenStart
+Start: TypeAlias = (
+    MomentStart | RunStart | WishartStart | RandomStart | PaperMatrixStart | GivenStart
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +279,7 @@ class Plan:
             yield self.release.event(0), self.n_iter
 
     def _releases(self) -> Iterator[Release]:
-        if isinstance(self.start, MomentStart):
+        if isinstance(self.start, MomentStart | WishartStart):
             yield self.start.release
         if isinstance(self.start, RunStart):
             yield from self.start.plan._releases()

@@ -7,10 +7,12 @@ the same fields, so the claim and the run are one text.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import groupby
 from math import inf, isinf, nextafter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,6 +35,14 @@ ROW_MARGIN = 16
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
 
+def checked_event(ran: ComposedEvent, planned: ComposedEvent) -> ComposedEvent:
+    """Return what ran, or raise if it is not what was planned."""
+    if ran != planned:
+        msg = "What ran differs from the plan that was accounted for; the result is withheld."
+        raise LedgerError(msg)
+    return ran
+
+
 @dataclass(slots=True)
 class Ledger:
     """The events of what ran, in order."""
@@ -45,11 +55,7 @@ class Ledger:
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return what ran, or raise if it is not what was planned."""
-        ran = ComposedEvent.of(self.events)
-        if ran != planned:
-            msg = "What ran differs from the plan that was accounted for; the result is withheld."
-            raise LedgerError(msg)
-        return ran
+        return checked_event(ComposedEvent.of(self.events), planned)
 
 
 @dataclass(slots=True)
@@ -86,10 +92,7 @@ class CeilingLedger(Ledger):
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return the ceiling, or raise if it is not what was planned."""
-        if planned != ComposedEvent.of([self.ceiling]):
-            msg = "What ran differs from the plan that was accounted for; the result is withheld."
-            raise LedgerError(msg)
-        return planned
+        return checked_event(ComposedEvent.of([self.ceiling]), planned)
 
     @property
     def _limit(self) -> Fraction:
@@ -130,6 +133,24 @@ class Draws:
         selections = None if self.selections is None else self.selections.part(low, high)
         noise = None if self.noise is None else self.noise[low:high]
         return Draws(selections, noise, self.sigmas[low:high])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What successive iterations of a release showed, for an audit that watches a run.
+
+    `points` and `released` are stacked; `selections` are secret and only an audit sees them.
+    """
+
+    release: Release
+    first: int
+    points: FloatArray
+    released: FloatArray
+    selections: Selections | None
+
+
+Witness: TypeAlias = Callable[[Seen], None]
+"""Called with what was released, as it is released. Nothing but an audit may have one."""
 
 
 @dataclass(frozen=True, slots=True)

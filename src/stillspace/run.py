@@ -11,12 +11,13 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.adaptive import AdaptivePlan, Answer
-from stillspace.executors import Watch, compiled_loop
+from stillspace.executors import NOBODY, Onlookers, Watch, compiled_loop
 from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.sampling import Selections
 from stillspace.parts.stops import Never
-from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start
+from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, Start, WishartStart
 from stillspace.privacy.events import ComposedEvent
-from stillspace.release import CeilingLedger, Ledger
+from stillspace.release import CeilingLedger, Draw, Ledger, Release, Seen, Witness
 from stillspace.rows import OnceAdded, Rows
 
 
@@ -40,17 +41,21 @@ def run(
     plan: Plan | AdaptivePlan,
     rows: Rows,
     rng: np.random.Generator,
+    *,
     watch: Watch | None = None,
+    witness: Witness | None = None,
 ) -> Result:
     """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
 
-    `watch` sees every point that the loop moves to, as post-processing does. It costs the rows
-    nothing and changes nothing: a watched run gives the bits of an unwatched one.
+    `watch` is shown the points of the loop (not of a start's own loop), for experiments.
+    `witness` is for audits: it is shown every release and the secret selections. Neither draws
+    nor changes anything: a watched run gives the bits of an unwatched one.
     """
+    lookers = Onlookers(watch, witness)
     if isinstance(plan, AdaptivePlan):
-        return _run_adaptive(plan, rows, rng)
+        return _run_adaptive(plan, rows, rng, lookers)
     ledger = Ledger()
-    result = _run(plan, rows, rng, ledger, watch)
+    result = _run(plan, rows, rng, ledger, lookers)
     if isinstance(plan.stop, Never):
         return replace(result, event=ledger.check(plan.event()))
     return replace(result, event=ComposedEvent.of(ledger.events))
@@ -61,23 +66,26 @@ def _run(
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    watch: Watch | None = None,
+    lookers: Onlookers = NOBODY,
 ) -> Result:
-    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger)
+    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, lookers)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
+    watch = lookers.watch
     if watch is not None and 0 in watch.at:
         point = plan.geometry.point(state)
         watch.see(0, point, point)
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, watch)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, lookers)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger, watch), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, lookers), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, ComposedEvent(), moment, costs)
 
 
-def _run_adaptive(plan: AdaptivePlan, rows: Rows, rng: np.random.Generator) -> Result:
+def _run_adaptive(
+    plan: AdaptivePlan, rows: Rows, rng: np.random.Generator, lookers: Onlookers
+) -> Result:
     """Ask, record, draw, read, take: until the method has no more to ask."""
     method, kept = plan.method, OnceAdded(rows)
     ledger = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
@@ -87,6 +95,9 @@ def _run_adaptive(plan: AdaptivePlan, rows: Rows, rng: np.random.Generator) -> R
         joint = plan.joint_release(ask)
         draws = joint.draw(rows.n_rows, rng, ledger)
         values = joint.apply(kept, ask.point, draws)
+        if lookers.witness is not None:
+            for release, value, draw in zip(joint.releases, values, draws, strict=True):
+                lookers.witness(_seen(release, 0, ask.point, value, draw))
         sds = (draw.sigma / plan.size for draw in draws)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1
@@ -101,19 +112,23 @@ def _iterate(
     state: Any,
     rng: np.random.Generator,
     ledger: Ledger,
-    watch: Watch | None,
+    lookers: Onlookers = NOBODY,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
     Returns the output's memory, the iterations done, whether the stop rule ended them, the costs.
     """
+    watch, witness = lookers.watch, lookers.witness
     point = plan.geometry.point(state)
     memory = None if plan.n_iter else plan.output.push(None, point, 0)
     costs: list[float] = []
     for k in range(plan.n_iter):
         assert plan.release is not None
         draw = plan.release.draw(k, rows.n_rows, rng, ledger)
-        G, cost = plan.release.query.unpack(plan.release.apply(rows, point, draw))
+        released = plan.release.apply(rows, point, draw)
+        if witness is not None:
+            witness(_seen(plan.release, k, point, released, draw))
+        G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
         state = plan.geometry.step(state, G, plan.schedule.step(k))
@@ -126,16 +141,35 @@ def _iterate(
     return memory, plan.n_iter, False, tuple(costs)
 
 
+def _seen(release: Release, k: int, point: FloatArray, released: FloatArray, draw: Draw) -> Seen:
+    chosen = draw.selection
+    selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
+    return Seen(release, k, point[None], np.asarray(released)[None], selections)
+
+
 def _begin(
-    start: Start, r: int, rows: Rows, rng: np.random.Generator, ledger: Ledger
+    start: Start,
+    r: int,
+    rows: Rows,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    lookers: Onlookers,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
-        moment = start.release.apply(rows, np.empty((0, 0)), draw)
+        nowhere = np.empty((0, 0))
+        moment = start.release.apply(rows, nowhere, draw)
+        if lookers.witness is not None:
+            lookers.witness(_seen(start.release, 0, nowhere, moment, draw))
+        return top_eigenvectors(moment, r), moment
+    if isinstance(start, WishartStart):
+        draw = start.release.draw(0, rows.n_rows, rng, ledger)
+        ledger.record(start.not_private)
+        moment = start.release.apply(rows, np.empty((0, 0)), draw) + start.noise(rng)
         return top_eigenvectors(moment, r), moment
     if isinstance(start, RunStart):
-        result = _run(start.plan, rows, rng, ledger)
+        result = _run(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None

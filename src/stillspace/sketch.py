@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import sqrt
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ class Sketch:
     def __post_init__(self) -> None:
         for name, low in (("n_features", 1), ("n_components", 1), ("seed", 0), ("nonzeros", 1)):
             value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+            if type(value) is bool or not isinstance(value, int | np.integer) or value < low:
                 msg = f"{name} of a sketch must be a whole number of at least {low}, got {value!r}."
                 raise ValueError(msg)
             object.__setattr__(self, name, int(value))

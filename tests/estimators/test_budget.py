@@ -3,6 +3,7 @@
 import copy
 import ctypes
 import faulthandler
+import json
 import mmap
 import os
 import pickle
@@ -16,10 +17,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
+from typer.testing import CliRunner
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
+from stillspace.cli.app import app
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import BudgetExceededError, NotAccountedError
+from stillspace.plan import fingerprint
 from stillspace.privacy.filters import UNIT
 
 ESTIMATORS = [PrivateRobustPCA, PrivatePCA]
@@ -354,3 +358,37 @@ def test_something_else_as_budget():
 def test_kill_nine(tmp_path):
     kills = pytest.importorskip("evidence.kills")
     assert kills.kills(6, tmp_path).total() == 6
+
+
+def test_an_entry_tells_plan_guarantee_and_note(tmp_path):
+    budget = Budget(tmp_path / "ledger.db", epsilon=3, delta=1e-5, note="first look")
+    X = np.random.default_rng(0).standard_normal((200, 4))
+    fits = [
+        PrivateRobustPCA(2, epsilon=e, delta=1e-6, algorithm="dp-ggd", n_iter=n, budget=budget)
+        for e, n in ((0.3, 3), (0.3, 3), (0.2, 4))
+    ]
+    for fit in fits:
+        fit.fit(X)
+    entries = Budget(tmp_path / "ledger.db").entries()
+    assert [entry.note for entry in entries] == ["first look"] * 3
+    assert entries[0].plan == fingerprint(fits[0].plan_)
+    assert entries[0].plan == entries[1].plan != entries[2].plan
+    for entry, fit in zip(entries, fits, strict=True):
+        assert entry.guarantee.epsilon == fit.privacy_.epsilon
+        assert entry.guarantee.delta == 1e-6
+    assert pickle.loads(pickle.dumps(budget))._note == "first look"
+
+
+def test_verify_and_export(tmp_path):
+    path, out = tmp_path / "ledger.db", tmp_path / "ledger.json"
+    budget = Budget(path, epsilon=3, delta=1e-5)
+    PrivatePCA(1, epsilon=0.5, delta=1e-6, budget=budget).fit(np.eye(20)[:, :4])
+    shown = CliRunner().invoke(app, ["budget", "export", str(path), "--out", str(out)])
+    assert shown.exit_code == 0, shown.output
+    stored = json.loads(out.read_text())
+    assert stored["entries"][0]["guarantee"]["epsilon"] == pytest.approx(0.5, rel=1e-6)
+    assert stored["head"] == budget.head() == stored["entries"][0]["hash"]
+    for head, code, words in (("", 0, "whole"), (budget.head(), 0, "given head"), ("x", 1, "lost")):
+        shown = CliRunner().invoke(app, ["budget", "verify", str(path), "--head", head])
+        assert shown.exit_code == code
+        assert words in shown.output

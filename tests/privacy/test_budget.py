@@ -370,8 +370,8 @@ def test_foreign_databases_and_folders_are_left_alone(path, tmp_path):
 
 
 def test_a_later_format_is_refused(path, budget):
-    _change(path, "PRAGMA user_version=2")
-    with pytest.raises(BudgetError, match="has format 2; this version of stillspace reads 1"):
+    _change(path, "PRAGMA user_version=3")
+    with pytest.raises(BudgetError, match="has format 3; this version of stillspace reads 2"):
         budget.charge(gaussian(0.2), "replace-one")
 
 

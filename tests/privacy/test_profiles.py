@@ -120,3 +120,35 @@ def test_full_batch_profile_is_gaussian():
     assert from_tails(StepProfile.gaussian(0.7), math.exp(0.5)) == pytest.approx(
         hockey_stick("remove", math.exp(0.5), 1.0, 1 / 0.7), rel=1e-8
     )
+
+
+def _hockey_stick(alpha, q, v, w, nodes=160):
+    """∫ (P − αQ)⁺ for mixtures of unit normals in the plane, on a fine grid."""
+    axis = np.linspace(-9.0, 9.0, 60 * nodes // 40)
+    x, y = np.meshgrid(axis, axis, indexing="ij")
+    cell = (axis[1] - axis[0]) ** 2
+
+    def density(centre):
+        return np.exp(-((x - centre[0]) ** 2 + (y - centre[1]) ** 2) / 2) / (2 * np.pi)
+
+    P, Q = ((1 - q) * density((0, 0)) + q * density(centre) for centre in (v, w))
+    return float(np.maximum(P - alpha * Q, 0.0).sum() * cell)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 1.05, 2.0, 6.0])
+@pytest.mark.parametrize("q", [0.05, 0.4, 0.9])
+def test_opposite_terms_are_the_worst_pair_of_a_poisson_step(alpha, q):
+    """The theorem of docs/privacy.md: H falls with v·w and grows with both norms, at every α."""
+    mu = 1.3
+    worst = _hockey_stick(alpha, q, (mu, 0.0), (-mu, 0.0))
+    by_angle = [
+        _hockey_stick(alpha, q, (mu, 0.0), (mu * np.cos(t), mu * np.sin(t)))
+        for t in np.linspace(0.2, np.pi, 5)
+    ]
+    assert by_angle == sorted(by_angle)
+    assert by_angle[-1] == pytest.approx(worst, rel=1e-9)
+    for a, b in ((1.0, 0.5), (0.4, 1.0), (0.7, 0.7), (1.0, 0.0)):
+        assert _hockey_stick(alpha, q, (a * mu, 0.0), (-b * mu, 0.0)) <= worst * (1 + 1e-9)
+    profile = StepProfile("antipodal", q, (mu,), (q,))
+    if alpha >= 1:
+        assert profile.get_delta(np.log(alpha)) == pytest.approx(worst, rel=2e-3, abs=1e-6)

@@ -29,7 +29,7 @@ def test_pairs_are_disjoint_and_leave_at_most_one_row_out(rng, n):
 
 
 def test_every_pairing_is_as_likely_as_another(rng):
-    # Row 0's partner among 6 rows, 5000 draws: a chi-square of 4 degrees of freedom; false alarm 1e-7
+    # Row 0's partner among 6 rows: chi-square of 4 degrees of freedom, false alarm 1e-7
     partners = np.zeros(6)
     for _ in range(5000):
         pairs = draw_pairs(6, rng)

@@ -41,11 +41,13 @@ def test_blocks_against_the_reference(rng, D, r, b):
     out = np.zeros((D, r))
     Glad(D, r).add_block(XT, V, out)
     np.testing.assert_allclose(out, glad(XT, V, 2.0**-26).sum(axis=0), atol=1e-13)
-    flat = np.zeros(D * r + 1)
-    IrlsPower(D, r).add_block(XT, V, flat)
     distance = np.linalg.norm(XT - V @ V.T @ XT, axis=0)
-    np.testing.assert_allclose(flat[:-1].reshape(D, r), (XT / distance) @ XT.T @ V, atol=1e-12)
-    assert flat[-1] == pytest.approx(distance.sum(), rel=1e-14)
+    for cut in (np.inf, float(np.median(distance))):
+        flat = np.zeros(D * r + 1)
+        IrlsPower(D, r, cut=cut).add_block(XT, V, flat)
+        weight = (distance < cut) / distance
+        np.testing.assert_allclose(flat[:-1].reshape(D, r), (XT * weight) @ XT.T @ V, atol=1e-12)
+        assert flat[-1] == pytest.approx(np.minimum(distance, cut).sum(), rel=1e-14)
 
 
 def test_scores_moment(rng):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,6 +77,60 @@ def show(
     say("Head:", f"{found.head() or 'none yet'} (note it elsewhere; --head checks it)")
 
 
+@budget.command()
+@command
+def verify(
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
+    head: Annotated[str, typer.Option(help="A head noted earlier, kept elsewhere.")] = "",
+) -> None:
+    """Check the file and the chain of entries; with --head, that nothing up to it is gone."""
+    from stillspace.privacy import Budget  # noqa: PLC0415
+
+    found = Budget(ledger)
+    found.verify(head)
+    what = "The chain is whole" if not head else "The chain is whole and holds the given head"
+    say("Verified:", f"{what}: {len(found.entries())} entries, head {found.head() or 'none yet'}.")
+
+
+@budget.command()
+@command
+def export(
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
+    file: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.json", help="To write.")],
+) -> None:
+    """Write terms and entries, with each fit's own guarantee, as JSON: public facts only."""
+    from stillspace._files import write_atomically  # noqa: PLC0415
+    from stillspace.privacy import Budget  # noqa: PLC0415
+
+    found = Budget(ledger)
+    content = {
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "kind": found.kind,
+        "orders": list(found.orders),
+        "neighboring_relation": found.neighboring_relation,
+        "rows_per_person": found.rows_per_person,
+        "spent": found.spent(),
+        "head": found.head(),
+        "entries": [
+            {
+                "number": entry.number,
+                "time": entry.time,
+                "algorithm": entry.name,
+                "plan": entry.plan,
+                "note": entry.note,
+                "part_of_the_budget": share,
+                "guarantee": entry.guarantee.to_dict(),
+                "hash": entry.hash,
+            }
+            for entry, share in zip(found.entries(), found.shares(), strict=True)
+        ],
+    }
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    write_atomically(file, (text + "\n").encode())
+    say("Written:", f"{len(content['entries'])} entries to {file}.")  # type: ignore[arg-type]
+
+
 def _bar(spent: float) -> str:
     # A started cell counts: a budget that is nearly gone never looks whole.
     full = min(_BAR, int(-(-spent * _BAR // 1)))
@@ -83,10 +138,10 @@ def _bar(spent: float) -> str:
 
 
 def _table(found: Budget) -> Table:
-    table = Table("fit", "time (UTC)", "algorithm", "relation")
+    table = Table("fit", "time (UTC)", "algorithm", "relation", "note")
     table.add_column("part of the budget", justify="right")
     for entry, share in zip(found.entries(), found.shares(), strict=False):
         when = entry.time.removesuffix("+00:00").replace("T", " ")
-        cells = (str(entry.number), when, entry.name, entry.neighboring_relation)
+        cells = (str(entry.number), when, entry.name, entry.neighboring_relation, entry.note)
         table.add_row(*cells, f"{100 * share:.3g} %")
     return table

@@ -5,16 +5,32 @@ from __future__ import annotations
 from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.stops import Never
-from stillspace.plan import GivenStart, MomentStart, Plan, RandomStart, RunStart, Start
+from stillspace.plan import (
+    GivenStart,
+    MomentStart,
+    PaperMatrixStart,
+    Plan,
+    RandomStart,
+    RunStart,
+    Start,
+    WishartStart,
+)
+from stillspace.ptr import PtrPlan
+from stillspace.recipes.facts import AnyPlan
 from stillspace.release import Release
 
 
-def plan_in_words(plan: Plan | AdaptivePlan) -> str:
+def plan_in_words(plan: AnyPlan) -> str:
     """Return one or two sentences that say what ran."""
     if isinstance(plan, AdaptivePlan):
         return (
             f"{plan.name}: {plan.method.name}, at most {plan.method.n_passes} passes over all "
             "rows; each release chooses the next within a total that was fixed beforehand."
+        )
+    if isinstance(plan, PtrPlan):
+        return (
+            f"{plan.name}: robust fits without noise of {plan.n_blocks} disjoint blocks of rows "
+            "vote; the winner is released by a private test, or nothing."
         )
     if plan.release is None or plan.n_iter == 0:
         return f"{plan.name}: {_start(plan.start, alone=True)}."
@@ -29,6 +45,14 @@ def _steps(plan: Plan) -> str:
     return f"{bound}{plan.n_iter} step{'s' if plan.n_iter > 1 else ''}"
 
 
+_OTHER_STARTS: dict[type, str] = {
+    GivenStart: "a given start",
+    RandomStart: "a random start",
+    PaperMatrixStart: "the paper's random matrix",
+    WishartStart: "the Wishart mechanism of the paper, which is not private",
+}
+
+
 def _start(start: Start, *, alone: bool = False) -> str:
     if isinstance(start, MomentStart):
         if not start.release.noisy:
@@ -41,9 +65,7 @@ def _start(start: Start, *, alone: bool = False) -> str:
         return (
             f"a start from {start.plan.name or 'another plan'} with {start.share:.0%} of the budget"
         )
-    if isinstance(start, GivenStart):
-        return "a given start"
-    return "a random start" if isinstance(start, RandomStart) else "the paper's random matrix"
+    return _OTHER_STARTS[type(start)]
 
 
 def _rows(release: Release) -> str:

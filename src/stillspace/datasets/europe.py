@@ -101,7 +101,7 @@ def _read_scores(path: Path) -> tuple[FloatArray, list[str], FloatArray]:
         scores = np.array([row[2 : 2 + N_SCORES] for row in rows], dtype=np.float64)
     except ValueError:
         scores, eigenvalues = np.empty((0, 0)), np.empty(0)
-    if scores.shape != (len(rows), N_SCORES) or eigenvalues.shape != (N_SCORES,) or not len(rows):
+    if scores.shape != (len(rows), N_SCORES) or eigenvalues.shape != (N_SCORES,) or not rows:
         msg = (
             f"{path} must hold a line of {N_SCORES} eigenvalues, then lines of two names, "
             f"{N_SCORES} numbers and a label."
@@ -201,4 +201,5 @@ def _alleles(rng: np.random.Generator, factors: FloatArray, D: int) -> npt.NDArr
     if not mixed.size:
         return np.empty(mixed.shape, dtype=np.int8)
     low, high = np.quantile(mixed, [1 / 3, 2 / 3])
-    return (mixed > low).astype(np.int8) + (mixed > high)
+    cut: npt.NDArray[np.int8] = (mixed > low).astype(np.int8) + (mixed > high)
+    return cut

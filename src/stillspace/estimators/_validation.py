@@ -177,7 +177,9 @@ def _number(cell: Any) -> float:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Whether it is a whole number that other arithmetic can take: Python's own have no end."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return whole and abs(int(value)) < 2**62
 
 
 def _real(value: Any) -> bool:
@@ -207,7 +209,11 @@ def checked_vector(name: str, value: Any, D: int, *, positive: bool = False) -> 
     if isinstance(value, str):
         msg = f"{name} must be None or an array of {D} public numbers, got {value!r}."
         raise ValueError(msg)
-    vector = np.asarray(value, dtype=np.float64)
+    try:
+        vector = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        msg = f"{name} must be None or an array of {D} public numbers."
+        raise ValueError(msg) from None
     if vector.shape != (D,) or not np.isfinite(vector).all():
         msg = f"{name} must hold {D} finite numbers, one a feature, got shape {vector.shape}."
         raise ValueError(msg)
@@ -260,6 +266,15 @@ def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
         msg = f"{name} must be one of {words}, got {value!r}."
         raise ValueError(msg)
     return str(value)
+
+
+def checked_names(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a tuple of different names."""
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if len(set(names)) < len(names) or any(found not in allowed for found in names):
+        msg = f"{name} must hold different ones of {', '.join(map(repr, allowed))}, got {value!r}."
+        raise ValueError(msg)
+    return names
 
 
 def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:

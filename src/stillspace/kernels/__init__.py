@@ -4,6 +4,7 @@ from stillspace.kernels.compiled import (
     column_norms,
     residual_to_basis,
     residual_to_matrix,
+    scores,
     unit_columns,
 )
 from stillspace.kernels.jobs import Terms, add_block
@@ -22,5 +23,6 @@ __all__ = [
     "curvature_weights",
     "residual_to_basis",
     "residual_to_matrix",
+    "scores",
     "unit_columns",
 ]

@@ -45,6 +45,11 @@ def _as_columns(groups: FloatArray) -> FloatArray:
     return groups.transpose(1, 0, 2).reshape(groups.shape[1], -1)
 
 
+def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
+    """Return `y = Vᵀx` (r, b)."""
+    return _worked_out(XT, V, residuals=False)[0]
+
+
 def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return `R = x − V y` (D, b) and `y = Vᵀx` (r, b)."""
     Y, R = _worked_out(XT, V, residuals=True)
@@ -53,7 +58,7 @@ def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatA
 
 def residual_to_matrix(XT: FloatArray, P: FloatArray) -> FloatArray:
     """Return `R = x − P x` (D, b) for a symmetric matrix P."""
-    return np.asarray(XT - _worked_out(XT, P.T, residuals=False)[0])
+    return np.asarray(XT - scores(XT, P.T))
 
 
 @jit

@@ -24,12 +24,14 @@ from randomgen import ChaCha
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.lattice import TOTAL_VARIATION, draw_lattice
+from stillspace.parts.laplace import draw_laplace
 
 __all__ = [
     "SAMPLER_ERROR",
     "GaussianNoise",
     "IidGaussian",
     "SymmetricGaussian",
+    "half_laplace",
     "lattice_scale",
     "lattice_spacing",
     "secure_generator",
@@ -95,6 +97,17 @@ def _scale(sigma: float, variance: float, spacing: float) -> int:
     return (root if root * root == above else root + 1) * _STEP
 
 
+def half_laplace(epsilon: float, rng: np.random.Generator) -> float:
+    """Return one draw of the discrete Laplace law on ½ℤ, P(x) ∝ exp(−epsilon·|x|), exactly.
+
+    For a number in ½ℤ that one person changes by at most 1 it gives pure `epsilon`-privacy, and
+    its result is a half-integer, so that no low bit says anything (SPEC 9.9).
+    """
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(f"epsilon must be a positive number, got {epsilon}")
+    return draw_laplace(Fraction(epsilon) / 2, rng) / 2
+
+
 class GaussianNoise(ABC):
     """Independent centred Gaussians on a block, on one lattice.
 
@@ -122,6 +135,11 @@ class GaussianNoise(ABC):
     def smallest_variance(self) -> float:
         """The smallest variance of an entry, as a multiple of sigma²."""
         return 1.0
+
+    @property
+    def precision(self) -> FloatArray:
+        """Weights w of a block with −2 log density = Σ w x²/sigma², up to a constant."""
+        return np.ones(self.shape)
 
     def spacing(self, sigma: float) -> float:
         """Return γ: the largest power of two <= 2^-30 of the smallest standard deviation."""
@@ -217,6 +235,12 @@ class SymmetricGaussian(GaussianNoise):
     def smallest_variance(self) -> float:
         """That of the off-diagonal entries."""
         return self.off_diagonal_variance
+
+    @property
+    def precision(self) -> FloatArray:
+        """Each entry of the upper triangle once."""
+        above = np.triu(np.full(self.shape, 1.0 / self.off_diagonal_variance), 1)
+        return above + np.eye(self.D)
 
     def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
         """Return the lattice indices of `count` independent symmetric blocks, stacked."""

@@ -428,6 +428,96 @@ class GeometricMedian(_Bounded):
         out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
 
 
+@dataclass(frozen=True, slots=True)
+class MedianCost(_Bounded):
+    """`Σ min(‖x − m‖/2, 1)`: half the sum of distances. A number in [0, 1]: both bounds are 1."""
+
+    D: int
+    name: ClassVar[str] = "mean distance"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A number."""
+        return ()
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """One normal."""
+        return IidGaussian(())
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        _check_point(point, (self.D,))
+        out += np.fmin(kernels.column_norms(XT - point[:, None]) / 2.0, 1.0).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSquares(_Bounded):
+    """`Σ ((v_jᵀx)²)_j`: n times the variances along the components. Bounds as for `ScoreMoment`.
+
+    Norm ≤ ‖Vᵀx‖² ≤ 1, and two terms have no negative entry: their difference is ≤ √2.
+    """
+
+    D: int
+    r: int
+    name: ClassVar[str] = "variances along the components"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(r,)."""
+        return (self.r,)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Independent on all entries."""
+        return IidGaussian((self.r,))
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
+        _check_point(point, (self.D, self.r))
+        Y = kernels.scores(XT, point)
+        Y = Y / np.maximum(kernels.column_norms(Y), 1.0)
+        out += (Y * Y).sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceCounts(_Bounded):
+    """How many rows have ‖Qx‖ in each of a public row of bins: one bin a row.
+
+    So a term has norm 1 and two terms differ by at most √2. As the bits of ‖Qx‖ are the row's
+    alone, no other row's presence moves it to another bin.
+    """
+
+    D: int
+    r: int
+    edges: tuple[float, ...]
+    """Ascending inner edges; bin i holds edges[i − 1] ≤ ‖Qx‖ < edges[i]."""
+    name: ClassVar[str] = "counts of orthogonal distances"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One more than there are inner edges."""
+        return (len(self.edges) + 1,)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Independent on all entries."""
+        return IidGaussian(self.shape)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        _check_point(point, (self.D, self.r))
+        R, _ = kernels.residual_to_basis(XT, point)
+        bins = np.searchsorted(np.array(self.edges), kernels.column_norms(R), side="right")
+        out += np.bincount(bins, minlength=len(self.edges) + 1)
+
+
 class _Unbounded(_Terms):
     """Terms that no constant bounds: the classic solvers, never private.
 
@@ -467,11 +557,16 @@ class _Unbounded(_Terms):
 
 @dataclass(frozen=True, slots=True)
 class IrlsPower(_Unbounded):
-    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment."""
+    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment.
+
+    With a `cut`, over the rows with ‖Qx‖ < cut: a step for the cost `mean(min(‖Qx‖, cut))`. Both
+    steps minimise a quadratic above the cost that touches it at V, so neither lets it rise.
+    """
 
     D: int
     r: int
     floor: float = ROBUST_FLOOR
+    cut: float = inf
     name: ClassVar[str] = "reweighted power step"
 
     @property
@@ -489,7 +584,7 @@ class IrlsPower(_Unbounded):
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         direction = out[:-1].reshape(self.D, self.r)
-        return kernels.Terms(kernels.IRLS, point, self.floor, direction, out[-1:], inf, 0.0)
+        return kernels.Terms(kernels.IRLS, point, self.floor, direction, out[-1:], self.cut, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,8 @@ class Budget:
         A replace-one ledger also takes add-or-remove-one fits, charged under replace-one.
     rows_per_person : int, default=1
         Whom the ledger protects: fits must be made for at least as many.
+    note : str, default=""
+        Written down with every fit that is charged through this handle: why it was made. Public.
     timeout : float, default=60
         Seconds to wait for other processes.
 
@@ -56,7 +58,7 @@ class Budget:
     (True, 1)
     """
 
-    __slots__ = ("_path", "_terms", "_timeout")
+    __slots__ = ("_note", "_path", "_terms", "_timeout")
 
     def __init__(
         self,
@@ -68,9 +70,11 @@ class Budget:
         orders: Iterable[float] | None = None,
         neighboring_relation: Relation | None = None,
         rows_per_person: int | None = None,
+        note: str = "",
         timeout: float = 60.0,
     ) -> None:
         self._path = os.path.abspath(os.fspath(path))
+        self._note = str(note)
         self._timeout = float(timeout)
         given = {
             "epsilon": epsilon,
@@ -147,26 +151,34 @@ class Budget:
         neighboring_relation: Relation,
         *,
         name: str = "",
+        delta: float | None = None,
+        plan: str = "",
+        note: str = "",
         not_private_because: Iterable[str] = (),
     ) -> Entry:
         """Charge a fit, durably, or raise and change nothing. Call it before any row is read.
 
         `event` is all that the fit will do, or a ceiling of it if the fit divides its noise as it
-        goes. `not_private_because`: reasons for which the fit is none that a ledger takes.
+        goes. `not_private_because`: reasons for which the fit is none that a ledger takes. `delta`,
+        the fingerprint of the `plan` and a `note` (this handle's, if none is given) are written
+        down with it: public facts, that nothing is computed from.
         """
         reasons = tuple(not_private_because)
         if reasons:
             raise NotAccountedError(f"a ledger takes private fits only: {'; '.join(reasons)}.")
         charge = charge_of(event, neighboring_relation, self._terms)
         text = json.dumps(event.to_dict(), sort_keys=True, allow_nan=False)
+        stated = None if delta is None else float(delta)
+        told = {"plan": str(plan), "delta": stated, "note": str(note or self._note)}
+        about = json.dumps(told, sort_keys=True, allow_nan=False)
 
-        def decide(terms: Terms, entries: list[Entry]) -> tuple[str, str, Charge, str]:
+        def decide(terms: Terms, entries: list[Entry]) -> tuple[str, str, Charge, str, str]:
             self._check_terms(terms)
             before = Tally.of(terms, [entry.charge for entry in entries])
             after = before.plus(charge)
             if not after.kept:
                 raise BudgetExceededError(_too_little(before, after))
-            return str(name), neighboring_relation, charge, text
+            return str(name), neighboring_relation, charge, text, about
 
         return ledger.append(self._path, self._timeout, decide)
 
@@ -259,11 +271,11 @@ class Budget:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __getstate__(self) -> tuple[str, Terms, float]:
-        return self._path, self._terms, self._timeout
+    def __getstate__(self) -> tuple[str, Terms, float, str]:
+        return self._path, self._terms, self._timeout, self._note
 
-    def __setstate__(self, state: tuple[str, Terms, float]) -> None:
-        self._path, self._terms, self._timeout = state
+    def __setstate__(self, state: tuple[str, Terms, float, str]) -> None:
+        self._path, self._terms, self._timeout, self._note = state
 
 
 def _kind_in_words(terms: Terms) -> str:

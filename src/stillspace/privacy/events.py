@@ -140,7 +140,27 @@ class NonPrivateEvent:
         return {"kind": "not private", "reason": self.reason}
 
 
-SingleEvent: TypeAlias = GaussianEvent | NonPrivateEvent
+@dataclass(frozen=True, slots=True)
+class TestedEvent:
+    """A mechanism known by one pair (ε, δ) alone: propose-test-release. Composes with nothing."""
+
+    __test__ = False  # pytest: not a test class
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.epsilon) and self.epsilon > 0 and 0 < self.delta < 1):
+            raise ValueError(
+                f"epsilon is {self.epsilon!r} and delta {self.delta!r}; epsilon must be positive, "
+                "delta between 0 and 1."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values."""
+        return {"kind": "tested", "epsilon": float(self.epsilon), "delta": float(self.delta)}
+
+
+SingleEvent: TypeAlias = GaussianEvent | NonPrivateEvent | TestedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +235,8 @@ def _event_from(stored: Mapping[str, Any]) -> SingleEvent:
     kind = stored["kind"]
     if kind == "not private":
         return NonPrivateEvent(str(stored["reason"]))
+    if kind == "tested":
+        return TestedEvent(float(stored["epsilon"]), float(stored["delta"]))
     if kind != "gaussian":
         raise ValueError(f"an event of kind {kind!r} is not known to this version.")
     names = {f.name for f in fields(GaussianEvent)}

@@ -224,6 +224,11 @@ def charge_of(event: Any, relation: Relation, terms: Terms) -> Charge:
         raise NotAccountedError(
             f"a ledger takes private fits only: {'; '.join(event.non_private_reasons)}."
         )
+    if any(not isinstance(single, GaussianEvent) for single, _ in event):
+        raise NotAccountedError(
+            "a mechanism known only by its epsilon and delta, such as propose-test-release, has no "
+            "filter together with others; fit it without a ledger, or use algorithm='auto'."
+        )
     totals = [Fraction(0)] * len(terms.limits)
     sampler = Fraction(0)
     for single, count in event:

@@ -154,11 +154,18 @@ class Guarantee:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Guarantee:
         """Read what `to_dict` wrote; ε is computed again from the event."""
-        if stored.get("format") != _FORMAT:
+        if not isinstance(stored, Mapping) or stored.get("format") != _FORMAT:
+            found = stored.get("format") if isinstance(stored, Mapping) else None
             raise ValueError(
-                f"the stored guarantee has format {stored.get('format')!r}; this version reads "
-                f"format {_FORMAT}."
+                f"the stored guarantee has format {found!r}; this version reads format {_FORMAT}."
             )
+        try:
+            return cls._rebuilt(stored)
+        except (AttributeError, KeyError, TypeError, OverflowError):
+            raise ValueError("the stored guarantee is not whole; it cannot be read.") from None
+
+    @classmethod
+    def _rebuilt(cls, stored: Mapping[str, Any]) -> Guarantee:
         return cls(
             event=ComposedEvent.from_dict(stored["event"]),
             neighboring_relation=stored["neighboring_relation"],

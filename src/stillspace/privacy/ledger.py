@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -34,17 +34,19 @@ from typing import Any, NoReturn, TypeVar
 from stillspace.exceptions import BudgetError
 from stillspace.privacy.events import ComposedEvent
 from stillspace.privacy.filters import Charge, Terms
+from stillspace.privacy.guarantee import Guarantee
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised whenever an older version could not read the file right."""
 _APPLICATION = 0x53544C4C  # "STLL": tells our files from other programs'
 _TABLES = """
 CREATE TABLE terms (content TEXT NOT NULL);
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, relation TEXT NOT NULL,
-    amounts TEXT NOT NULL, sampler TEXT NOT NULL, event TEXT NOT NULL, hash TEXT NOT NULL);
+    amounts TEXT NOT NULL, sampler TEXT NOT NULL, event TEXT NOT NULL, about TEXT NOT NULL,
+    hash TEXT NOT NULL);
 """
-_COLUMNS = "number, time, name, relation, amounts, sampler, event, hash"
+_COLUMNS = "number, time, name, relation, amounts, sampler, event, about, hash"
 _FIXED = "CREATE TRIGGER {0}_{1} BEFORE {1} ON {0} BEGIN SELECT RAISE(ABORT, 'append-only'); END;"
 _ATTEMPT = 0.1  # seconds that SQLite itself waits for a lock
 
@@ -72,6 +74,7 @@ class Entry:
     """That the fit was made for; the charge is under the ledger's."""
     charge: Charge
     event_json: str
+    about_json: str
     hash: str
     """Of this entry and, through the one before it, of all before it."""
 
@@ -79,6 +82,22 @@ class Entry:
     def event(self) -> ComposedEvent:
         """What the fit was charged for."""
         return ComposedEvent.from_dict(json.loads(self.event_json))
+
+    @property
+    def plan(self) -> str:
+        """The fingerprint of the fit's plan (`stillspace.plan.fingerprint`), if it was told."""
+        return str(json.loads(self.about_json)["plan"])
+
+    @property
+    def note(self) -> str:
+        """What was noted with the charge."""
+        return str(json.loads(self.about_json)["note"])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the fit alone promised, computed from its event."""
+        delta = json.loads(self.about_json)["delta"]
+        return Guarantee.from_event(self.event, self.neighboring_relation, delta)  # type: ignore[arg-type]
 
     def content(self) -> tuple[Any, ...]:
         """Return everything but the hash, as plain values."""
@@ -91,6 +110,7 @@ class Entry:
             amounts,
             str(self.charge.sampler),
             self.event_json,
+            self.about_json,
         )
 
 
@@ -141,7 +161,7 @@ def read(path: str, timeout: float) -> tuple[Terms, list[Entry]]:
 def append(
     path: str,
     timeout: float,
-    decide: Callable[[Terms, list[Entry]], tuple[str, str, Charge, str]],
+    decide: Callable[[Terms, list[Entry]], tuple[str, str, Charge, str, str]],
 ) -> Entry:
     """Append what `decide` makes of all that is there, durably, or nothing if it raises.
 
@@ -150,14 +170,14 @@ def append(
 
     def work(connection: sqlite3.Connection) -> Entry:
         terms, entries = _read(connection)
-        name, relation, charge, event = decide(terms, entries)
+        name, relation, charge, event, about = decide(terms, entries)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = Entry(len(entries) + 1, now, name, relation, charge, event, "")
+        entry = Entry(len(entries) + 1, now, name, relation, charge, event, about, "")
         previous = entries[-1].hash if entries else _start_hash(terms)
         chained = _hash(previous, entry.content())
         row = (*entry.content(), chained)
-        connection.execute(f"INSERT INTO entries ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)", row)
-        return Entry(len(entries) + 1, now, name, relation, charge, event, chained)
+        connection.execute(f"INSERT INTO entries ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", row)
+        return replace(entry, hash=chained)
 
     return _transact(path, timeout, work, write=True)
 
@@ -207,6 +227,9 @@ def _transact(
         except sqlite3.Error as error:
             if not _busy(error):
                 _refuse(path, error, write)
+        except UnicodeDecodeError:  # SQLite quotes damaged bytes in what it says
+            msg = f"The ledger {path} is damaged; restore it and count later fits again."
+            raise BudgetError(msg) from None
         if time.monotonic() >= deadline:
             msg = f"The ledger {path} was locked by another process for {timeout:g} s; try again."
             raise BudgetError(msg)
@@ -259,11 +282,14 @@ def _read(connection: sqlite3.Connection) -> tuple[Terms, list[Entry]]:
 
 
 def _entry(row: tuple[Any, ...], terms: Terms) -> Entry:
-    number, when, name, relation, amounts, sampler, event, chained = row
+    number, when, name, relation, amounts, sampler, event, about, chained = row
     charge = Charge(tuple(int(amount) for amount in json.loads(amounts)), int(sampler))
     if len(charge.amounts) != len(terms.limits) or min(*charge.amounts, charge.sampler) < 0:
         raise ValueError("a charge of another kind of ledger, or a negative one")
-    return Entry(number, when, name, relation, charge, event, chained)
+    told = json.loads(about)
+    if set(told) != {"plan", "delta", "note"}:
+        raise ValueError("other facts than those of an entry")
+    return Entry(number, when, name, relation, charge, event, about, chained)
 
 
 def _busy(error: sqlite3.Error) -> bool:

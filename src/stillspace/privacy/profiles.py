@@ -216,7 +216,8 @@ def step_profiles(event: GaussianEvent, relation: Relation) -> tuple[StepProfile
     Poisson, add/remove: given the other rows, the output law is N(s, z²) without the row and
     (1−q)N(s, z²) + qN(s+v, z²), ‖v‖ <= 1, with it; ‖v‖ = 1 is the worst, and both orders are kept.
 
-    Poisson, replace-one: (1−q)N(0) + qN(v) against (1−q)N(0) + qN(w); v = −w is the worst.
+    Poisson, replace-one: (1−q)N(0) + qN(v) against (1−q)N(0) + qN(w); v = −w, ‖v‖ = 1, is the
+    worst for every α, by an interpolation of Gaussian covariances (proof in docs/privacy.md).
 
     Fixed size, replace-one (Balle, Barthe and Gaboardi 2018, theorems 9 and 10): what is amplified
     is the step's own *substitution* profile on the batch. Write the two output laws as

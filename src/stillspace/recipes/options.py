@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import inf, sqrt
+from math import sqrt
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,18 +29,26 @@ def choice(kind: str, value: Any, table: Mapping[str, _T]) -> _T:
     return table[value]
 
 
+MOST_ITERATIONS = 10**9
+"""More than anybody runs, and few enough for all arithmetic on them."""
+
+
 def checked_n_iter(options: Options, default: int) -> int:
     """Return the option `n_iter`, or the recipe's own."""
     n_iter = options.get("n_iter", default)
     if not isinstance(n_iter, int | np.integer) or isinstance(n_iter, bool) or n_iter < 1:
         msg = f"The number of iterations must be a whole number of at least 1, got {n_iter!r}."
         raise ValueError(msg)
+    if n_iter > MOST_ITERATIONS:
+        msg = f"The number of iterations is more than {MOST_ITERATIONS}; give fewer."
+        raise ValueError(msg)
     return int(n_iter)
 
 
 def checked_positive(name: str, value: Any) -> float:
-    """Return a positive number."""
-    if not isinstance(value, int | float | np.number) or not 0.0 < value < inf:
+    """Return a positive number, none of Python's endless ones."""
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or not 0.0 < value < 2.0**1000:
         msg = f"{name} must be a number in (0, ∞), got {value!r}."
         raise ValueError(msg)
     return float(value)

@@ -9,7 +9,7 @@ from math import log, sqrt
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.adaptive import AdaptivePlan
+from stillspace.exceptions import NotAccountedError
 from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar, WaterFilling
 from stillspace.parts.queries import PRIVATE_FLOOR, ROBUST_FLOOR, Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All
@@ -22,9 +22,10 @@ from stillspace.plan import (
     RandomStart,
     RunStart,
     Start,
+    WishartStart,
 )
 from stillspace.privacy import privacy_curve
-from stillspace.recipes.facts import Facts, Options
+from stillspace.recipes.facts import AnyPlan, Facts, Options
 from stillspace.recipes.options import (
     checked_n_iter,
     checked_positive,
@@ -42,7 +43,8 @@ def named_start(facts: Facts, options: Options, default: str) -> Start:
     """Return the start that the user named, or gave as an array."""
     start = options.get("start", default)
     share = checked_positive("share", options.get("share", START_SHARE))
-    if "share" in options and start not in ("pca", "reaper"):
+    named = isinstance(start, str) and start in ("pca", "reaper")
+    if "share" in options and not named:
         msg = "A start that reads no rows takes no share of the budget; leave share out."
         raise ValueError(msg)
     if not isinstance(start, str):
@@ -52,13 +54,29 @@ def named_start(facts: Facts, options: Options, default: str) -> Start:
         "random": lambda: RandomStart(facts.D, facts.r),
         "reaper": lambda: RunStart(reaper(facts, {}, WaterFilling(facts.r)), share),
         "paper-matrix": lambda: PaperMatrixStart(facts.D),
+        "wishart": lambda: _wishart(facts),
     }
     return choice("start", start, makers)()
 
 
+def _wishart(facts: Facts) -> WishartStart:
+    """Return the paper's own dp-PCA, which is not private: only where nothing is promised."""
+    if facts.epsilon is None or facts.calibration != "as-printed":
+        msg = (
+            "The Wishart mechanism is not differentially private; start='wishart' is for "
+            "calibration='as-printed' only: use start='pca', Gaussian noise on the second moment."
+        )
+        raise NotAccountedError(msg)
+    return WishartStart(replace(facts.release(SecondMoment(facts.D)), z=0.0), facts.epsilon)
+
+
 def _checked_basis(facts: Facts, start: FloatArray) -> FloatArray:
     """Return a given start as a basis (D, r); it comes as rows, as `components_` does."""
-    components = np.asarray(start, dtype=np.float64)
+    try:
+        components = np.asarray(start, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        msg = f"A given start must be an array of numbers of shape ({facts.r}, {facts.D})."
+        raise ValueError(msg) from None
     if components.shape != (facts.r, facts.D):
         msg = (
             f"A given start must have the shape ({facts.r}, {facts.D}) of components_, "
@@ -126,25 +144,24 @@ def mirror(facts: Facts, options: Options, *, sampled: bool = False) -> Plan:
 
 def pca(facts: Facts, options: Options) -> Plan:
     """(dp-)PCA: the start alone, with the whole budget."""
-    start = named_start(facts, {**options, "share": 1.0}, "pca")
+    if facts.calibration == "as-printed":  # what the paper cites for it
+        start: Start = named_start(facts, options, "wishart")
+    else:
+        start = named_start(facts, {**options, "share": 1.0}, "pca")
     return Plan(name="", start=start, release=None, geometry=Polar(facts.r), n_components=facts.r)
 
 
-def as_printed(plan: Plan | AdaptivePlan, facts: Facts, epsilon: float, delta: float) -> Plan:
+def as_printed(plan: AnyPlan, facts: Facts, epsilon: float, delta: float) -> Plan:
     """Return the plan with the noise that the paper prints (SPEC 4), whatever it promises.
 
     The start, which the paper does not charge, gets the whole budget for itself.
     """
-    if isinstance(plan, AdaptivePlan):
+    if not isinstance(plan, Plan):
         msg = f"The paper has no algorithm {plan.name!r}; name one of its own, such as 'dp-sggd'."
         raise ValueError(msg)
     release, T = plan.release, plan.n_iter
     if release is None:
-        msg = (
-            "The paper prints no noise for dp-pca that is private (it cites the Wishart "
-            'mechanism); use calibration="honest".'
-        )
-        raise ValueError(msg)
+        return plan
     if isinstance(release.sampling, All):
         reaper = isinstance(release.query, Reaper)
         variance = 32 * T * log(T / delta) ** 2 if reaper else T * log(1 / delta) ** 2

@@ -7,8 +7,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels import column_norms, residual_to_basis
 from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
@@ -92,13 +94,39 @@ class MemoryRows:
         """Number of columns."""
         return self._source.shape[1]
 
-    def sphered(self) -> FloatArray:
-        """Return all scaled rows as a new array (n, D), for problems that are small."""
-        out = np.empty(self._source.shape)
+    def sphered(self, selection: IntArray | None = None) -> FloatArray:
+        """Return the selected (or all) scaled rows as a new array, for problems that are small."""
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        out = np.empty((self.n_rows if selection is None else len(index), self.n_columns))
         layout = Layout.of(self.n_columns, self.n_columns)
-        for at, XT in self._blocks(NO_INDEX, (0, self.n_rows), layout):
+        for at, XT in self._blocks(index, (0, len(out)), layout):
             out[at : at + XT.shape[1]] = XT.T
         return out
+
+    def lengths(self, selection: IntArray | None = None) -> FloatArray:
+        """Return what the selected (or all) rows were divided by; 0 for zero rows."""
+        factors = self._factors if selection is None else self._factors[selection]
+        return np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0.0)
+
+    def distances(self, V: FloatArray) -> FloatArray:
+        """Return the distance of every scaled row to the span of V (D, r)."""
+        found = np.empty(self.n_rows)
+        layout = Layout.of(self.n_columns, self.n_columns)
+
+        def measure(job: Job) -> None:
+            for at, XT in self._blocks(NO_INDEX, job, layout):
+                R, _ = residual_to_basis(XT, V)
+                found[at : at + XT.shape[1]] = column_norms(R)
+
+        for _ in each(measure, layout.jobs(self.n_rows)):
+            pass
+        return found
+
+    def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
+        """Return the same rows with all others than these as zero rows; nothing is copied."""
+        factors = np.where(kept, self._factors, 0.0)
+        nothing = np.empty((0, 0))
+        return MemoryRows(nothing, source=self._source, scaling=self._scaling, factors=factors)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""

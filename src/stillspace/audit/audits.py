@@ -1,0 +1,439 @@
+"""`audit`: flip coins, run the mechanism, guess the coins, bound ε."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
+
+from stillspace._typing import AnyArray, FloatArray
+from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, trade_off
+from stillspace.audit.neighbours import Neighbours, candidates
+from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, count
+from stillspace.audit.scores import WhiteBox, fit_score
+from stillspace.parts.noise import secure_generator, seeded_generator
+from stillspace.parts.outputs import Last
+from stillspace.plan import Plan
+from stillspace.privacy import Guarantee
+from stillspace.rows import MemoryRows
+from stillspace.run import run
+
+__all__ = ["audit"]
+
+Adversary: TypeAlias = Literal["white-box", "last-iterate", "components"]
+ADVERSARIES: tuple[Adversary, ...] = ("white-box", "last-iterate", "components")
+BOUNDS: tuple[BoundName, ...] = ("trade-off", "clopper-pearson", "accuracy", "one-run")
+
+Coins: TypeAlias = npt.NDArray[np.bool_]
+
+_PILOT, _PILOT_RUNS = 4, 60
+"""Runs a candidate: enough to measure information, or to see a score's mean."""
+_TASK = 200
+_THRESHOLDS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class PlanAttack:
+    """One run of a plan, and what the adversary makes of it: a number a coin."""
+
+    plan: Plan
+    neighbours: Neighbours
+    adversary: Adversary
+
+    def __call__(self, coins: Coins, rng: np.random.Generator) -> FloatArray:
+        """Run once for these coins."""
+        rows = self._both[int(coins[0])] if len(coins) == 1 else self.neighbours.rows(coins)
+        if self.adversary == "white-box":
+            watch = WhiteBox(self.neighbours)
+            run(self.plan, rows, rng, witness=watch)
+            return watch.scores
+        plan = self.plan if self.adversary == "components" else replace(self.plan, output=Last())
+        return fit_score(self.neighbours, run(plan, rows, rng).V)
+
+    def information(self, rng: np.random.Generator) -> float:
+        """Return the squared distance of the two laws in one run, in units of the noise."""
+        watch = WhiteBox(self.neighbours)
+        coins = np.ones(len(self.neighbours.ones), dtype=np.bool_)
+        run(self.plan, self.neighbours.rows(coins), rng, witness=watch)
+        return float(watch.information.mean())
+
+    @cached_property
+    def _both(self) -> tuple[MemoryRows, MemoryRows]:
+        return self.neighbours.rows(np.array([False])), self.neighbours.rows(np.array([True]))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionAttack:
+    """One call of the user's function; its result as a flat array."""
+
+    function: Callable[[AnyArray], Any]
+    tables: tuple[AnyArray, AnyArray]
+    score: Callable[[Any], float] | None
+
+    def __call__(self, coins: Coins, rng: np.random.Generator) -> FloatArray:  # noqa: ARG002
+        """Call it once; its randomness is its own."""
+        result = self.function(np.array(self.tables[int(coins[0])]))
+        if self.score is not None:
+            result = self.score(result)
+        return np.atleast_1d(np.asarray(result, dtype=np.float64)).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What is attacked, what it claims, and how to say it."""
+
+    attack: PlanAttack | FunctionAttack
+    claim: Claim
+    mechanism: str
+    adversary: str
+    neighbours: str
+    likelihood: bool
+    """Whether scores are log-likelihood ratios, whose best threshold is 0."""
+
+
+def audit(
+    mechanism: Plan | Callable[[AnyArray], Any] | Any,
+    *,
+    claim: Guarantee | tuple[float, float] | None = None,
+    delta: float | None = None,
+    adversary: Adversary = "white-box",
+    bounds: Sequence[BoundName] | BoundName | None = None,
+    runs: int = 2000,
+    canaries: int = 1,
+    confidence: float = 0.95,
+    neighbours: Neighbours | tuple[AnyArray, AnyArray] | None = None,
+    score: Callable[[Any], float] | None = None,
+    n_jobs: int = 1,
+    random_state: int | None = None,
+) -> AuditReport:
+    """Attack a mechanism's privacy claim; return lower bounds on its true ε.
+
+    Each run flips a coin, runs the mechanism on one of two neighbouring data sets and guesses the
+    coin from what the adversary sees. Plans run on the library's own path: the same release, noise
+    and ledger as in `fit`.
+
+    Parameters
+    ----------
+    mechanism : Plan or callable
+        A calibrated plan (`est.plan_`, or one of `stillspace.recipes.make_plan`), or a function
+        from a table to a result. A function needs `claim` and `neighbours`.
+    claim : Guarantee or (epsilon, delta), default=None
+        What to test; None means what the plan's own event gives at `delta`. The bound "trade-off"
+        needs a Guarantee: a single pair says nothing about the rest of the curve.
+    delta : float, default=None
+        The δ of the claim, for a plan without `claim`.
+    adversary : {"white-box", "last-iterate", "components"}
+        For plans. White-box sees every noisy release and the iterates, knows all other rows, and
+        scores by the log-likelihood ratio; "last-iterate" sees the last basis, "components" the
+        subspace that a fit would publish.
+    bounds : name or sequence of names, default=None
+        "trade-off" (model-based: the plan's own curves), "clopper-pearson" (both error rates),
+        "accuracy" (the share of right guesses), "one-run" (several coins a run). Name them before
+        you look: k of them share 1 − confidence. None means "one-run" for several canaries,
+        otherwise "trade-off" if the claim is a curve and "clopper-pearson" if it is one pair.
+    runs : int, default=2000
+    canaries : int, default=1
+        Coins a run. More than one only for "one-run".
+    confidence : float, default=0.95
+        All bounds together are right with this probability.
+    neighbours : Neighbours or (X0, X1), default=None
+        The data sets; for plans None means that a pilot looks for bad ones among canaries
+        cosφ·a ± sinφ·b, zero rows, inliers, copies, and spectra with two equal eigenvalues.
+    score : callable, default=None
+        For functions: from a result to a number, larger for X1. None takes numbers as they are,
+        and for arrays the best linear score on the first quarter of the runs.
+    n_jobs : int, default=1
+        Processes.
+    random_state : int, default=None
+        For tests: seeds coins and noise. None draws the noise as a fit does.
+
+    Returns
+    -------
+    AuditReport
+        `str(report)` is the verdict in words, `stillspace.plots.draw_trade_off(report)` a picture.
+
+    Notes
+    -----
+    Thresholds are fixed beforehand where the score is a likelihood ratio (at 0) and for "one-run"
+    (at 0); all others are chosen on the first quarter of the runs, which is then not counted.
+
+    Examples
+    --------
+    >>> from stillspace.audit import audit
+    >>> from stillspace.recipes import Facts, make_plan
+    >>> facts = Facts(n=500, D=2, r=1, epsilon=2.0, delta=1e-5)
+    >>> plan = make_plan("dp-ggd", facts, n_iter=5, start=[[1.0, 0.0]])
+    >>> report = audit(plan, delta=1e-5, runs=300, random_state=0)
+    >>> report.refuted
+    False
+    """
+    _check_numbers(runs, canaries, confidence)
+    if isinstance(mechanism, Plan):
+        if score is not None:
+            msg = "score= is for functions; a plan's adversaries bring their own."
+            raise ValueError(msg)
+        claimed = _plan_claim(mechanism, claim, delta)
+        target = _plan_target(mechanism, claimed, adversary, canaries, neighbours, random_state)
+    elif callable(mechanism):
+        target = _function_target(mechanism, claim, neighbours, score)
+    else:
+        msg = (
+            "audit takes a Plan (est.plan_ after a fit) or a function from a table to a result, "
+            f"got {type(mechanism).__name__}."
+        )
+        raise TypeError(msg)
+    names = _checked_bounds(bounds, target, canaries)
+    results, coins = _results(target.attack, runs, canaries, n_jobs, random_state)
+    split = 0 if canaries > 1 else runs // 4
+    scores = _as_scores(results, coins, split)
+    level = (1.0 - confidence) / len(names)
+    found = tuple(_bound(name, scores, coins, target, level, split) for name in names)
+    return AuditReport(
+        mechanism=target.mechanism,
+        adversary=target.adversary,
+        neighbours=target.neighbours,
+        claim=target.claim,
+        confidence=confidence,
+        runs=runs,
+        bounds=found,
+        scores=scores,
+        coins=coins,
+        counted_from=0 if target.likelihood else split,
+    )
+
+
+# --- what is attacked ------------------------------------------------------------------------
+
+
+def _plan_claim(
+    plan: Plan, claim: Guarantee | tuple[float, float] | None, delta: float | None
+) -> Claim:
+    if claim is not None:
+        if delta is not None:
+            msg = "Give claim or delta, not both: a claim has its own delta."
+            raise ValueError(msg)
+        return _stated(claim)
+    reasons = plan.event().non_private_reasons
+    if reasons:
+        msg = f"The plan promises nothing ({reasons[0]}); say what to test: claim=(epsilon, delta)."
+        raise ValueError(msg)
+    if delta is None:
+        msg = "A plan's claim is a curve: give the delta at which to test it, or a claim."
+        raise ValueError(msg)
+    return _stated(Guarantee.from_event(plan.event(), plan.relation, delta))
+
+
+def _stated(claim: Any) -> Claim:
+    if isinstance(claim, Guarantee):
+        if claim.delta is None:
+            msg = "The guarantee states no delta; give claim=(epsilon, delta)."
+            raise ValueError(msg)
+        return Claim(claim.epsilon, claim.delta, claim)
+    if not isinstance(claim, tuple) or len(claim) != 2:
+        msg = f"claim must be a Guarantee or (epsilon, delta), got {type(claim).__name__}."
+        raise TypeError(msg)
+    return Claim(float(claim[0]), float(claim[1]))
+
+
+def _plan_target(
+    plan: Plan,
+    claim: Claim,
+    adversary: Adversary,
+    canaries: int,
+    neighbours: Any,
+    random_state: int | None,
+) -> Target:
+    if adversary not in ADVERSARIES:
+        msg = f"Unknown adversary {adversary!r}; known: {', '.join(ADVERSARIES)}."
+        raise ValueError(msg)
+    white = adversary == "white-box"
+    if white and plan.event().non_private_reasons:
+        reason = plan.event().non_private_reasons[0]
+        msg = f"Nothing is left to guess for a white-box adversary: {reason}."
+        raise ValueError(msg)
+    if neighbours is None:
+        neighbours = _worst(plan, adversary, canaries, random_state)
+    elif not isinstance(neighbours, Neighbours):
+        msg = "For a plan, neighbours must be a Neighbours object: rest, ones and others."
+        raise TypeError(msg)
+    if len(neighbours.ones) != canaries:
+        msg = f"There are {len(neighbours.ones)} canaries in the data sets, canaries={canaries}."
+        raise ValueError(msg)
+    attack = PlanAttack(plan, neighbours, adversary)
+    return Target(attack, claim, _plan_name(plan), adversary, neighbours.name, white)
+
+
+def _plan_name(plan: Plan) -> str:
+    release = plan.release or getattr(plan.start, "release", None)
+    facts = "" if release is None else f", n = {release.size}, D = {release.query.D}"
+    return f"plan {plan.name!r}, {plan.n_iter} iterations{facts}, r = {plan.n_components}"
+
+
+def _worst(plan: Plan, adversary: Adversary, canaries: int, random_state: int | None) -> Neighbours:
+    """Return the data sets that look worst in a pilot, whose runs are not counted."""
+    found: list[tuple[float, Neighbours]] = []
+    for i, tried in enumerate(candidates(plan, adversary, canaries)):
+        attack = PlanAttack(plan, tried, adversary)
+        rng = _generator(random_state, -1 - i)
+        if adversary == "white-box":
+            value = float(np.mean([attack.information(rng) for _ in range(_PILOT)]))
+        else:
+            seen = [[attack(np.array([c]), rng)[0] for _ in range(_PILOT_RUNS)] for c in (0, 1)]
+            spread = np.std(seen[0]) + np.std(seen[1])
+            value = float((np.mean(seen[1]) - np.mean(seen[0])) / max(spread, 1e-300))
+        found.append((value, tried))
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def _function_target(
+    function: Callable[[AnyArray], Any],
+    claim: Guarantee | tuple[float, float] | None,
+    neighbours: Any,
+    score: Callable[[Any], float] | None,
+) -> Target:
+    if claim is None:
+        msg = "A function brings no claim of its own: give claim=(epsilon, delta) or a Guarantee."
+        raise ValueError(msg)
+    if not isinstance(neighbours, tuple) or len(neighbours) != 2:
+        msg = "For a function, neighbours must be the two tables to tell apart: (X0, X1)."
+        raise TypeError(msg)
+    tables = (np.asarray(neighbours[0]), np.asarray(neighbours[1]))
+    name = getattr(function, "__name__", type(function).__name__)
+    attack = FunctionAttack(function, tables, score)
+    how = "the given score" if score is not None else "the best linear score on a split"
+    return Target(attack, _stated(claim), f"function {name!r}", how, "given", likelihood=False)
+
+
+# --- the arguments ---------------------------------------------------------------------------
+
+
+def _check_numbers(runs: int, canaries: int, confidence: float) -> None:
+    for name, value, least in (("runs", runs, 8), ("canaries", canaries, 1)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            msg = f"{name} must be a whole number of at least {least}, got {value!r}."
+            raise ValueError(msg)
+    if not 0.5 <= confidence < 1.0:
+        msg = f"confidence must lie in [0.5, 1), got {confidence!r}."
+        raise ValueError(msg)
+
+
+def _checked_bounds(
+    bounds: Sequence[BoundName] | BoundName | None, target: Target, canaries: int
+) -> tuple[BoundName, ...]:
+    curve = target.claim.guarantee is not None
+    if bounds is None:
+        usual: BoundName = "trade-off" if curve else "clopper-pearson"
+        return ("one-run",) if canaries > 1 else (usual,)
+    names = (bounds,) if isinstance(bounds, str) else tuple(bounds)
+    if not names or len(set(names)) < len(names) or any(name not in BOUNDS for name in names):
+        msg = f"bounds must be different names out of {', '.join(BOUNDS)}, got {bounds!r}."
+        raise ValueError(msg)
+    if canaries > 1 and names != ("one-run",):
+        msg = (
+            "Several coins in one run are not independent guesses: with canaries > 1 only the "
+            "bound 'one-run' is valid."
+        )
+        raise ValueError(msg)
+    if "one-run" in names and not target.likelihood:
+        msg = "The bound 'one-run' is for a plan's white-box adversary; use 'clopper-pearson'."
+        raise ValueError(msg)
+    if "trade-off" in names and not curve:
+        msg = "The bound 'trade-off' needs a Guarantee as claim: one (epsilon, delta) is no curve."
+        raise ValueError(msg)
+    return names
+
+
+# --- coins, runs and guesses -------------------------------------------------------------------
+
+
+def _generator(random_state: int | None, run_number: int) -> np.random.Generator:
+    """Return a fresh generator as a fit makes it, or a seeded one for tests."""
+    if random_state is None:
+        return secure_generator()
+    return seeded_generator((random_state << 40) + run_number + (1 << 32))
+
+
+def _results(
+    attack: PlanAttack | FunctionAttack,
+    runs: int,
+    canaries: int,
+    n_jobs: int,
+    random_state: int | None,
+) -> tuple[FloatArray, Coins]:
+    coins = np.random.default_rng(random_state).random((runs, canaries)) < 0.5
+    tasks = (
+        delayed(_task)(attack, coins[start : start + _TASK], random_state, start)
+        for start in range(0, runs, _TASK)
+    )
+    results = np.concatenate(Parallel(n_jobs=n_jobs)(tasks))
+    return results, coins.ravel()
+
+
+def _task(
+    attack: PlanAttack | FunctionAttack, coins: Coins, random_state: int | None, first: int
+) -> FloatArray:
+    return np.array(
+        [attack(flipped, _generator(random_state, first + i)) for i, flipped in enumerate(coins)]
+    )
+
+
+def _as_scores(results: FloatArray, coins: Coins, split: int) -> FloatArray:
+    """Return one number a coin: as it is, or by the best linear score on the first runs."""
+    if results.size == len(coins):
+        return results.ravel()
+    training, answers = results[:split], coins[:split]
+    with np.errstate(all="ignore"):
+        centre = training.mean(axis=0)
+        means = [training[answers == side].mean(axis=0) for side in (False, True)]
+        covariance = np.atleast_2d(np.cov(training, rowvar=False))
+        ridge = 1e-6 * np.trace(covariance) / len(covariance) + 1e-300
+        direction = np.linalg.solve(covariance + ridge * np.eye(len(centre)), means[1] - means[0])
+    return np.asarray((results - centre) @ direction)
+
+
+def _bound(
+    name: BoundName, scores: FloatArray, coins: Coins, target: Target, level: float, split: int
+) -> Bound:
+    delta, guarantee = target.claim.delta, target.claim.guarantee
+    if name == "one-run":
+        counts = count(scores, coins, 0.0)
+        epsilon = one_run(counts.correct, counts.runs, counts.runs, delta, level)
+        return Bound(name, epsilon, level, False, 0.0, counts.runs, counts.correct)
+    if name != "clopper-pearson":
+        threshold = 0.0
+        if not target.likelihood:
+            threshold = _best_threshold(
+                scores[:split], coins[:split], lambda c: c.correct / max(c.runs, 1)
+            )
+            scores, coins = scores[split:], coins[split:]
+        counts = count(scores, coins, threshold)
+        right = (counts.correct, counts.runs)
+        if name == "accuracy":
+            epsilon = accuracy(*right, delta, level)
+        else:
+            assert guarantee is not None
+            relation = guarantee.neighboring_relation
+            epsilon = trade_off(*right, guarantee.event, relation, delta, level)[0]
+        return Bound(name, epsilon, level, name == "trade-off", threshold, *right[::-1])
+    threshold = _best_threshold(
+        scores[:split], coins[:split], lambda c: clopper_pearson(c, delta, level)
+    )
+    counts = count(scores[split:], coins[split:], threshold)
+    epsilon = clopper_pearson(counts, delta, level)
+    return Bound(name, epsilon, level, False, threshold, counts.runs, counts.correct)
+
+
+def _best_threshold(scores: FloatArray, coins: Coins, value: Callable[[Counts], float]) -> float:
+    """Return the threshold that would have been best on these runs; the median if none was."""
+    tried = np.unique(np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS)))
+    between = (tried[1:] + tried[:-1]) / 2.0
+    values = np.array([value(count(scores, coins, t)) for t in between])
+    if not len(values) or values.max() <= 0.0:
+        return float(np.median(scores))
+    best = np.flatnonzero(values >= values.max() - 1e-12)
+    return float(between[best[len(best) // 2]])  # in the middle of equals, away from both sides

@@ -1,0 +1,194 @@
+"""The noise of real runs, measured: a check of the implementation that is no attack.
+
+Whoever holds the rows can subtract the exact sums from what was released. What is left, in units of
+σ, must be independent standard normals: of the right size to a fraction of a percent after one run,
+in every step, and another set of them in every fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2, kstest, norm
+
+from stillspace._typing import FloatArray
+from stillspace.parts.noise import secure_generator, seeded_generator
+from stillspace.plan import Plan
+from stillspace.release import Seen
+from stillspace.rows import MemoryRows
+from stillspace.run import run
+
+__all__ = ["NoiseReport", "check_noise"]
+
+_LARGEST = 2**23
+"""Residuals that are compared step with step; more of them are cut off."""
+_MANY = 1000
+"""Products from which on their sum is as good as normal in its far tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseReport:
+    """What the residuals of some fits look like. `problems` is empty if all is well."""
+
+    residuals: int
+    ratio: float
+    """Measured over stated standard deviation."""
+    interval: tuple[float, float]
+    """Where it lies, with 95 % confidence."""
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check raised an alarm."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        text = (
+            f"The noise is {self.ratio:.4f} times what the plan states (95 % interval {low:.4f} to "
+            f"{high:.4f}, {self.residuals} residuals)."
+        )
+        return " ".join([text, *self.problems]) if self.problems else f"{text} No fault was found."
+
+
+def check_noise(
+    plan: Plan,
+    X: Any = None,
+    *,
+    fits: int = 2,
+    alarm: float = 1e-6,
+    random_state: int | None = None,
+) -> NoiseReport:
+    """Run a plan and measure its noise from the residuals of every release.
+
+    Parameters
+    ----------
+    plan : Plan
+        Calibrated, such as `est.plan_`.
+    X : array, default=None
+        The rows; None means zero rows.
+    fits : int, default=2
+        Runs, at least 2: the noise of two of them must be independent too.
+    alarm : float, default=1e-6
+        The probability of a false alarm, all checks together.
+    random_state : int, default=None
+        For tests. None draws the noise as a fit does.
+
+    Examples
+    --------
+    >>> from stillspace.audit import check_noise
+    >>> from stillspace.recipes import Facts, make_plan
+    >>> plan = make_plan("dp-ggd", Facts(n=500, D=20, r=2, epsilon=1.0, delta=1e-6), n_iter=200)
+    >>> check_noise(plan).ok
+    True
+    """
+    if plan.event().non_private_reasons:
+        msg = f"There is no noise to measure: {plan.event().non_private_reasons[0]}."
+        raise ValueError(msg)
+    if fits < 2:
+        msg = f"fits must be at least 2, to compare their noise, got {fits}."
+        raise ValueError(msg)
+    rows = _rows(plan, X)
+    runs: list[list[FloatArray]] = []
+    by_release: dict[int, list[FloatArray]] = {}
+    for i in range(fits):
+        seen: list[Seen] = []
+        seed = None if random_state is None else random_state + i
+        rng = secure_generator() if seed is None else seeded_generator(seed)
+        run(plan, rows, rng, witness=seen.append)
+        runs.append([])
+        for part in seen:
+            found = _standardised(part, rows)
+            runs[-1] += found
+            by_release.setdefault(id(part.release), []).extend(found)
+    level = alarm / 5
+    everything = np.concatenate([z for steps in runs for z in steps])
+    squares, count = float(np.sum(everything**2)), len(everything)
+    low, high = (np.sqrt(squares / chi2.isf(p, count)) for p in (0.025, 0.975))
+    each = [np.concatenate(steps) for steps in by_release.values()]
+    problems = [
+        *dict.fromkeys(word for z in each for word in _size(z, level / len(each))),
+        *dict.fromkeys(word for z in each for word in _law(z, level / len(each))),
+        *_between_steps(runs, level),
+        *_between_fits(runs, level),
+    ]
+    ratio = float(np.sqrt(squares / count))
+    return NoiseReport(count, ratio, (float(low), float(high)), tuple(problems))
+
+
+def _rows(plan: Plan, X: Any) -> MemoryRows:
+    release = plan.release or getattr(plan.start, "release", None)
+    if X is None:
+        if release is None:
+            msg = "Give X: the plan does not say how many columns it is for."
+            raise ValueError(msg)
+        X = np.zeros((release.size, release.query.D))
+    return MemoryRows.prepare(np.asarray(X, dtype=np.float64))
+
+
+def _standardised(seen: Seen, rows: MemoryRows) -> list[FloatArray]:
+    """Return the residuals of each iteration in units of their standard deviation, flat."""
+    release = seen.release
+    precision = release.query.noise.precision
+    drawn = precision > 0
+    found = []
+    for i, point in enumerate(seen.points):
+        chosen = None if seen.selections is None else seen.selections[i]
+        with np.errstate(all="ignore"):
+            exact = rows.add(release.query, point, chosen)
+        residual = (seen.released[i] * release.divisor - exact) / release.sigma(seen.first + i)
+        found.append(np.asarray((residual * np.sqrt(precision))[drawn]))
+    return found
+
+
+def _size(values: FloatArray, level: float) -> list[str]:
+    squares, count = float(np.sum(values**2)), len(values)
+    if squares < chi2.ppf(level, count):
+        return ["There is less noise than stated."]
+    if squares > chi2.isf(level, count):
+        return ["There is more noise than stated, or the sums are not what they should be."]
+    return []
+
+
+def _law(values: FloatArray, level: float) -> list[str]:
+    """Kolmogorov and Smirnov, after the size is taken out, which has its own check."""
+    if kstest(values / max(_rms(values), 1e-300), "norm").pvalue < level:
+        return ["The residuals are not normal."]
+    return []
+
+
+def _between_steps(runs: list[list[FloatArray]], level: float) -> list[str]:
+    """Correlate steps of the same shape within a fit: each with each, and all at each distance."""
+    pairs: list[float] = []
+    lags: list[float] = []
+    for steps in runs:
+        for size in {len(step) for step in steps}:
+            Z = np.array([step for step in steps if len(step) == size])
+            Z = Z[: max(_LARGEST // size, 2)] / max(_rms(np.ravel(Z)), 1e-300)
+            products = Z @ Z.T
+            # z·z'/‖z‖ is standard normal for an independent z', whatever z is.
+            norms = np.maximum(np.sqrt(np.diag(products)), 1e-300)
+            pairs += list(np.abs(products / norms[:, None])[np.triu_indices(len(Z), 1)])
+            for lag in range(1, len(Z)):
+                count = (len(Z) - lag) * size
+                if count >= _MANY:
+                    lags.append(abs(float(np.trace(products, offset=lag))) / np.sqrt(count))
+    for scores in (pairs, lags):
+        if scores and max(scores) > norm.isf(level / (4 * len(scores))):
+            return ["The noise of one step tells that of another."]
+    return []
+
+
+def _rms(values: FloatArray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def _between_fits(runs: list[list[FloatArray]], level: float) -> list[str]:
+    flat = [np.concatenate(steps) for steps in runs]
+    pairs = [(a, b) for i, a in enumerate(flat) for b in flat[:i]]
+    scores = [abs(float(a @ b)) / np.sqrt(float(a @ a) * np.mean(b**2)) for a, b in pairs]
+    if max(scores) > norm.isf(level / (2 * len(pairs))):
+        return ["The noise of one fit tells that of another."]
+    return []

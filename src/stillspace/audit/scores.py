@@ -1,0 +1,163 @@
+"""What an adversary makes of what it sees: a number a coin, larger where the coin shows 1.
+
+The white-box score is the log-likelihood ratio of all noisy releases given the iterates, which is
+the best there is (Neyman and Pearson). The adversary knows the plan, the noise, all other rows and
+their selection, but not the coin, nor whether the canary was selected. That it may know the
+selection of the other rows under Poisson sampling costs nothing: rows are selected independently,
+and the accountant's pair of laws is the pair given all other selections.
+"""
+
+from __future__ import annotations
+
+from math import exp, lgamma, log, log1p, prod
+
+import numpy as np
+
+from stillspace._typing import FloatArray, IntArray
+from stillspace.audit.neighbours import Neighbours
+from stillspace.parts.queries import Query
+from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
+from stillspace.release import Release, Seen
+
+_LEAST = 1e-12
+"""Probability of being drawn oftener than is looked at, in batches with replacement."""
+
+
+def terms(query: Query, rows: FloatArray, points: FloatArray) -> FloatArray:
+    """Return the terms of scaled rows (m, D) at each of some points, flat: (points, m, size)."""
+    found = np.zeros((len(points), len(rows), *query.shape))
+    columns = [np.ascontiguousarray(row[:, None]) for row in rows]
+    with np.errstate(all="ignore"):
+        for out, point in zip(found, points, strict=True):
+            for i, column in enumerate(columns):
+                query.add_block(column, point, out[i, ...])
+    return found.reshape(*found.shape[:2], prod(query.shape))
+
+
+class WhiteBox:
+    """Watches one run and adds up the log-likelihood ratio of each coin.
+
+    With several coins in a run each is judged as if the others' canaries were not there: their
+    terms are nearly orthogonal, and a score need not be the best to give a valid bound.
+    """
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        self._neighbours = neighbours
+        self._ones, self._others = neighbours.canaries
+        self.scores = np.zeros(len(self._ones))
+        self.information = np.zeros(len(self._ones))
+        """Σ ‖difference of the terms‖²/σ², times the squared rate of a canary: what there was."""
+
+    def __call__(self, seen: Seen) -> None:
+        """Take in what iterations released."""
+        release, count = seen.release, len(seen.points)
+        query, copies = release.query, self._neighbours.copies
+        base, swap = self._base(seen)
+        R = seen.released.reshape(count, -1) * release.divisor - base
+        t1 = copies * terms(query, self._ones, seen.points) - swap
+        t0 = np.zeros_like(t1)
+        if self._others is not None:
+            t0 = copies * terms(query, self._others, seen.points) - swap
+        weights = query.noise.precision.ravel() / _sigmas(seen)[:, None] ** 2
+        times, log_odds = _times_drawn(release)
+        self.scores += _log_ratio(R, t1, weights, times, log_odds)
+        self.scores -= _log_ratio(R, t0, weights, times, log_odds)
+        rate = 1.0 if len(times) == 1 else 1.0 - exp(log_odds[0])
+        self.information += rate**2 * np.einsum("ks,kms->m", weights, (t1 - t0) ** 2)
+
+    def _base(self, seen: Seen) -> tuple[FloatArray, FloatArray | float]:
+        """Return the sums of the known rows, and the terms that a drawn canary replaces."""
+        query, sampling = seen.release.query, seen.release.sampling
+        known = self._neighbours.known
+        if isinstance(sampling, All | Poisson):
+            return self._summed(seen) if known is None else self._counted(seen), 0.0
+        if known is None or len(known[0]) > 1:
+            msg = (
+                "With batches of a fixed size the known rows must be equal to each other: how many "
+                "of them are drawn tells whether the canary was. Use zeros or copies."
+            )
+            raise ValueError(msg)
+        each = terms(query, known[0], seen.points)
+        return seen.release.divisor * each[:, 0], each
+
+    def _summed(self, seen: Seen) -> FloatArray:
+        """Return the sums of many different rows, as a release would add them."""
+        rows, query = self._neighbours.rest_rows, seen.release.query
+        with np.errstate(all="ignore"):
+            sums = [rows.add(query, p, self._chosen(seen, k)) for k, p in enumerate(seen.points)]
+        return np.array(sums).reshape(len(sums), -1)
+
+    def _counted(self, seen: Seen) -> FloatArray:
+        """Return the sums where there are few different rows, as multiples of their terms."""
+        assert self._neighbours.known is not None
+        rows, which = self._neighbours.known
+        counts = np.empty((len(seen.points), len(rows)))
+        counts[:] = np.bincount(which, minlength=len(rows))
+        if seen.selections is not None:
+            for k in range(len(counts)):
+                counts[k] = np.bincount(which[self._chosen(seen, k)], minlength=len(rows))
+        found = terms(seen.release.query, rows, seen.points)
+        return np.asarray(np.einsum("km,kms->ks", counts, found))
+
+    def _chosen(self, seen: Seen, k: int) -> IntArray | None:
+        """Return which known rows were drawn; whether the canary was stays secret."""
+        if seen.selections is None:
+            return None
+        chosen = seen.selections[k]
+        return np.asarray(chosen[chosen < len(self._neighbours.rest)])
+
+
+def _sigmas(seen: Seen) -> FloatArray:
+    release, count = seen.release, len(seen.points)
+    if not isinstance(release.z, tuple):
+        return np.full(count, release.sigma(seen.first))
+    return np.array([release.sigma(k) for k in range(seen.first, seen.first + count)])
+
+
+def _log_ratio(
+    R: FloatArray, t: FloatArray, weights: FloatArray, times: FloatArray, log_odds: FloatArray
+) -> FloatArray:
+    """Return log of density of R with a canary of term t over that without it, for each coin.
+
+    Drawn k times with probability p_k, it moves the mean by k·t:
+    log Σ_k p_k exp((2k R·t − k² t·t)/2σ²), added up over the iterations.
+    """
+    linear = np.einsum("ks,kms->mk", weights * R, t)
+    square = np.einsum("ks,kms->mk", weights, t * t)
+    gains = times * linear[..., None] - 0.5 * times**2 * square[..., None] + log_odds
+    top = gains.max(axis=-1)
+    return np.asarray(np.sum(top + np.log(np.exp(gains - top[..., None]).sum(axis=-1)), axis=1))
+
+
+def _times_drawn(release: Release) -> tuple[FloatArray, FloatArray]:
+    """Return how often a canary may be drawn in a step, and the logarithms of the probabilities."""
+    sampling = release.sampling
+    if isinstance(sampling, Poisson):
+        return _once(sampling.rate)
+    if isinstance(sampling, WithoutReplacement):
+        return _once(sampling.batch_size / sampling.population)
+    if isinstance(sampling, WithReplacement):
+        B, n = sampling.batch_size, sampling.population
+        k = np.arange(min(B, 40) + 1.0)
+        choose = np.array([lgamma(B + 1) - lgamma(i + 1) - lgamma(B - i + 1) for i in k])
+        log_odds = choose - k * log(n) + (B - k) * (log1p(-1 / n) if n > 1 else -np.inf)
+        kept = int(np.argmax(np.cumsum(np.exp(log_odds)) > 1.0 - _LEAST)) + 1
+        return k[: max(kept, 2)], log_odds[: max(kept, 2)]
+    return np.ones(1), np.zeros(1)
+
+
+def _once(rate: float) -> tuple[FloatArray, FloatArray]:
+    if rate >= 1.0:
+        return np.ones(1), np.zeros(1)
+    return np.array([0.0, 1.0]), np.array([log1p(-rate), log(rate)])
+
+
+def fit_score(neighbours: Neighbours, V: FloatArray) -> FloatArray:
+    """Return how much better a basis fits each canary than what may stand in its place.
+
+    ‖Vᵀx₁‖² − ‖Vᵀx₀‖², a function of the subspace alone.
+    """
+    better = np.sum((neighbours.ones @ V) ** 2, axis=1)
+    if neighbours.others is None:
+        return np.asarray(better)
+    return np.asarray(better - np.sum((neighbours.others @ V) ** 2, axis=1))

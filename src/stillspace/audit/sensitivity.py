@@ -1,0 +1,477 @@
+"""A search for rows and data sets that move a sum by more than the accountant was told (SPEC 4).
+
+Bounds are proved on paper; sums are computed in floating point, by several kernels, from several
+ways to store rows. The search tries (a) rows whose term is longer than its bound, or two whose
+terms are further apart than theirs, and (b) data sets of n and n + 1 rows, or of n rows with one
+replaced, whose computed sums differ by more than the event of a release says: around the limits of
+blocks and matrix products, with residuals at rounding level, at the floor and at a cut, with
+denormal, huge and tiny rows, with cells that are no numbers, and at points that are not quite what
+they should be.
+
+A query joins the search by an entry in `subjects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from stillspace import executors
+from stillspace._typing import AnyArray, FloatArray
+from stillspace.parts.geometry import Polar, WaterFilling
+from stillspace.parts.queries import (
+    PRIVATE_FLOOR,
+    Curvature,
+    CurvatureMatrix,
+    DistanceCounts,
+    GeometricMedian,
+    Glad,
+    GladCost,
+    Joint,
+    MedianCost,
+    Query,
+    Reaper,
+    ScoreMoment,
+    ScoreSquares,
+    SecondMoment,
+)
+from stillspace.plan import GivenStart, Plan
+from stillspace.privacy import Relation
+from stillspace.release import Ledger, Release
+from stillspace.rows import MemoryRows
+
+__all__ = ["Finding", "Subject", "search_sensitivity", "subjects"]
+
+Table: TypeAlias = AnyArray | Any
+"""Rows as they are stored: an array, or a sparse matrix."""
+
+AddsUp: TypeAlias = Callable[[Table, FloatArray], FloatArray]
+"""From stored rows and a point to a computed sum."""
+
+SIZES = (1, 2, 7, 8, 9, 64, 65, 255, 256, 257, 511, 512, 513, 1024)
+"""n, where n → n + 1 crosses the limits of blocks, lanes and jobs; the search tries n + 1 too."""
+
+_CAP, _CUT = 0.1, 0.5
+"""Of the queries that have them."""
+
+_ROWS = 48
+"""Rows a kind whose terms are compared with each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A query under search, with points at which it is asked.
+
+    `add` replaces the library's own ways to compute its sum, for a formula of one's own; it takes
+    scaled rows (n, D).
+    """
+
+    query: Query
+    points: Callable[[np.random.Generator, int, int], FloatArray]
+    r: int
+    add: AddsUp | None = None
+
+    @property
+    def name(self) -> str:
+        """The query's."""
+        cut = isfinite(getattr(self.query, "cut", np.inf)) and type(self.query) is Glad
+        return self.query.name + (" with a cut" if cut else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The worst that was found for a query, a kernel and a storage type, over what is allowed.
+
+    All are at most 1 if the accountant was told the truth. No row is kept.
+    """
+
+    query: str
+    kernel: str
+    storage: str
+    term: float
+    difference: float
+    added: float
+    replaced: float
+    tried: int
+
+    @property
+    def worst(self) -> float:
+        """The largest of the four."""
+        return max(self.term, self.difference, self.added, self.replaced)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing passed its bound."""
+        return self.worst <= 1.0
+
+
+def _basis(rng: np.random.Generator, D: int, r: int) -> FloatArray:
+    """Return an orthonormal basis, a third of the time not quite one."""
+    V = np.linalg.qr(rng.standard_normal((D, r)))[0]
+    kind = rng.integers(6)
+    if kind == 0:
+        V = V * (1.0 + 1e-3)
+    elif kind == 1:
+        V = V + 1e-7 * rng.standard_normal(V.shape)
+    return np.ascontiguousarray(V)
+
+
+def _matrix(rng: np.random.Generator, D: int, r: int) -> FloatArray:
+    """Return a symmetric matrix of trace r, sometimes a projector, sometimes with values past 1."""
+    V = _basis(rng, D, r)
+    if rng.integers(2):
+        P = V @ V.T
+    else:
+        U = np.linalg.qr(rng.standard_normal((D, D)))[0]
+        values = rng.dirichlet(np.ones(D)) * r
+        P = (U * values) @ U.T
+    return np.asarray((P + P.T) / 2.0)
+
+
+def _centre(rng: np.random.Generator, D: int, r: int) -> FloatArray:  # noqa: ARG001
+    return np.asarray(rng.standard_normal(D) * 10.0 ** rng.uniform(-8, 0))
+
+
+def _nowhere(rng: np.random.Generator, D: int, r: int) -> FloatArray:  # noqa: ARG001
+    return np.empty((0, 0))
+
+
+def subjects(D: int, r: int) -> list[Subject]:
+    """Return every query with a bound: the one list of what is searched."""
+    return [
+        Subject(Glad(D, r), _basis, r),
+        Subject(Glad(D, r, cut=_CUT), _basis, r),
+        Subject(Curvature(D, r, _CAP, _CUT), _basis, r),
+        Subject(CurvatureMatrix(D, r, _CAP, _CUT), _basis, r),
+        Subject(Reaper(D, r), _matrix, r),
+        Subject(SecondMoment(D), _nowhere, r),
+        Subject(ScoreMoment(D, r), _basis, r),
+        Subject(GladCost(D, r), _basis, r),
+        Subject(ScoreSquares(D, r), _basis, r),
+        Subject(DistanceCounts(D, r, (PRIVATE_FLOOR, _CAP, _CUT)), _basis, r),
+        Subject(GeometricMedian(D), _centre, r),
+        Subject(MedianCost(D), _centre, r),
+    ]
+
+
+# --- rows that are hard --------------------------------------------------------------------------
+
+
+def _plain(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:  # noqa: ARG001
+    return rng.standard_normal((n, V.shape[0]))
+
+
+def _on(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:  # noqa: ARG001
+    """Rows of the subspace: their residual is all rounding."""
+    return np.asarray(rng.standard_normal((n, V.shape[1])) @ V.T)
+
+
+def _near(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
+    """Rows near it, at relative distances of 1e-20 to 1e-2."""
+    away = rng.standard_normal((n, V.shape[0])) * 10.0 ** rng.uniform(-20, -2, (n, 1))
+    return _on(rng, n, V, query) + away
+
+
+def _at_limits(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
+    """Rows whose residual is the floor, or the cut where there is one, give or take some bits."""
+    limits = [getattr(query, "floor", PRIVATE_FLOOR), *getattr(query, "edges", ())]
+    if isfinite(getattr(query, "cut", np.inf)):
+        limits.append(query.cut)  # type: ignore[attr-defined]
+    inside = _on(rng, n, V, query)
+    inside /= np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-300)
+    away = rng.standard_normal((n, V.shape[0]))
+    away -= (away @ np.linalg.pinv(V).T) @ V.T
+    away /= np.linalg.norm(away, axis=1, keepdims=True)
+    limit = np.array(limits)[rng.integers(len(limits), size=(n, 1))]
+    bits = 1.0 + rng.integers(-4, 5, (n, 1)) * 2.0**-52
+    s = np.minimum(limit * bits, 1.0)
+    return np.asarray(np.sqrt(1.0 - s * s) * inside + s * away)
+
+
+def _opposite(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
+    """Canaries: pairs whose GLAD terms are opposite."""
+    rows = _near(rng, n, V, query)
+    inside = (rows @ np.linalg.pinv(V).T) @ V.T
+    rows[1::2] = (2.0 * inside - rows)[: len(rows[1::2])]
+    return rows
+
+
+def _orthogonal(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:  # noqa: ARG001
+    """Axes and rows orthogonal to the subspace."""
+    away = rng.standard_normal((n, V.shape[0]))
+    away -= (away @ np.linalg.pinv(V).T) @ V.T
+    away[::2] = np.eye(V.shape[0])[np.arange(len(away[::2])) % V.shape[0]]
+    return away
+
+
+def _of_any_size(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
+    """Norms from the least denormal to beyond the largest number, and both in one row."""
+    rows = _near(rng, n, V, query)
+    with np.errstate(all="ignore"):
+        rows *= 10.0 ** rng.uniform(-330, 305, (n, 1))
+        rows[1::3] *= 10.0 ** rng.uniform(-300, 3, (len(rows[1::3]), V.shape[0]))
+    rows[::7, 0] = 5e-324
+    return rows
+
+
+def _no_numbers(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
+    """Rows with NaN and infinities among them, and zero rows."""
+    rows = _near(rng, n, V, query)
+    for value in (np.nan, np.inf, -np.inf):
+        hit = rng.integers(n, size=1 + n // 5)
+        rows[hit, rng.integers(V.shape[0], size=len(hit))] = value
+    rows[::5] = 0.0
+    return rows
+
+
+KINDS: dict[str, Callable[[np.random.Generator, int, FloatArray, Query], FloatArray]] = {
+    "plain": _plain,
+    "on the subspace": _on,
+    "near it": _near,
+    "at the floor or cut": _at_limits,
+    "opposite pairs": _opposite,
+    "orthogonal": _orthogonal,
+    "of any size": _of_any_size,
+    "no numbers": _no_numbers,
+}
+
+
+# --- ways to store rows and to add them up --------------------------------------------------------
+
+
+def _integers(rows: FloatArray, kind: type, low: int, high: int) -> AnyArray:
+    with np.errstate(all="ignore"):
+        largest = np.nanmax(np.abs(rows), axis=1, keepdims=True)
+        cells = np.nan_to_num(rows / np.where(largest > 0, largest, 1.0) * high, posinf=high)
+    return np.asarray(np.clip(np.rint(cells), low, high).astype(kind))
+
+
+def _as_float32(rows: FloatArray) -> AnyArray:
+    with np.errstate(all="ignore"):
+        return rows.astype(np.float32)
+
+
+STORAGES: dict[str, Callable[[FloatArray], Table]] = {
+    "float64": np.ascontiguousarray,
+    "float64, by columns": np.asfortranarray,
+    "float32": _as_float32,
+    "int8": lambda rows: _integers(rows, np.int8, -128, 127),
+    "uint8": lambda rows: _integers(rows, np.uint8, 0, 255),
+    "sparse": lambda rows: sparse.csr_array(np.where(np.abs(rows) < 1e-3, 0.0, rows)),
+}
+
+
+def _ways(subject: Subject) -> dict[str, AddsUp]:
+    """Return every way in which the library may add up this query."""
+    if subject.add is not None:
+        return {"given": subject.add}
+    query = subject.query
+
+    def passes(table: Table, point: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return MemoryRows.prepare(table).add(query, point, None)
+
+    def blocks(table: Table, point: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return MemoryRows.prepare(table).add(_ByBlocks(query), point, None)
+
+    ways: dict[str, AddsUp] = {"blocks": blocks}
+    point = subject.points(np.random.default_rng(0), query.D, subject.r)
+    if query.terms(point, np.zeros(query.shape)) is not None:
+        ways["passes"] = passes
+    parts = _pass_of_three(query)
+    if parts:
+
+        def joint(table: Table, point: FloatArray) -> FloatArray:
+            with np.errstate(all="ignore"):
+                total = MemoryRows.prepare(table).add(Joint(parts), point, None)
+            return Joint(parts).split(total)[parts.index(query)]
+
+        ways["joint passes"] = joint
+    if type(query) in (Glad, Reaper) and not isfinite(getattr(query, "cut", np.inf)):
+        ways["loop"] = lambda table, point: _by_loop(query, subject.r, table, point)
+    return ways
+
+
+def _pass_of_three(query: Query) -> tuple[Query, ...]:
+    """Return the queries that are read in one pass with this one, if it is one of those."""
+    if type(query) not in (Glad, Curvature, CurvatureMatrix):
+        return ()
+    given: Any = query
+    facts = (given.D, given.r, getattr(query, "cap", _CAP), given.cut, given.floor)
+    gradient = Glad(given.D, given.r, given.floor, given.cut)
+    return (gradient, Curvature(*facts), CurvatureMatrix(*facts))
+
+
+@dataclass(frozen=True, slots=True)
+class _ByBlocks:
+    """A query without its compiled run of blocks."""
+
+    query: Query
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.query.shape
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        self.query.add_block(XT, point, out)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
+        return None
+
+
+def _by_loop(query: Query, r: int, table: Table, point: FloatArray) -> FloatArray:
+    """Return the sum that a compiled loop computes in its first step from `point`."""
+    rows = MemoryRows.prepare(table)
+    geometry = Polar(r) if isinstance(query, Glad) else WaterFilling(r)
+    start = GivenStart(b"", (0, 0))  # not used: the loop gets its state from us
+    release = Release(query, rows.n_rows, 0.0)
+    loop = executors.compiled_loop(Plan("", start, release, geometry, r, 1), rows, point)
+    assert loop is not None
+    seen = np.zeros((1, 2, *query.shape))
+    with np.errstate(all="ignore"):
+        loop.advance(release.draws(0, 1, rows.n_rows, np.random.default_rng(0), Ledger()), 0, seen)
+    return np.asarray(seen[0, 1] * release.divisor)
+
+
+# --- the search ----------------------------------------------------------------------------------
+
+
+def search_sensitivity(
+    subject: Subject | None = None,
+    *,
+    storages: Iterable[str] | None = None,
+    sizes: Sequence[int] = SIZES,
+    points: int = 3,
+    random_state: int | None = 0,
+) -> list[Finding]:
+    """Search for rows and neighbouring data sets that break the stated bounds.
+
+    Parameters
+    ----------
+    subject : Subject, default=None
+        None means all queries of the library, in two shapes.
+    storages : names, default=None
+        Of `float64`, `float64, by columns`, `float32`, `int8`, `uint8`, `sparse`; None means all.
+    sizes : numbers, default=SIZES
+        Data sets of n rows are compared with n + 1 and with n, one replaced.
+    points : int, default=3
+        Random points at which each query is asked.
+    random_state : int, default=0
+
+    Returns
+    -------
+    list of Finding
+        One for each query, kernel and storage type: the worst over what is allowed.
+
+    Examples
+    --------
+    >>> from stillspace.audit import search_sensitivity
+    >>> found = search_sensitivity(storages=["float32"], sizes=[8], points=1)
+    >>> all(finding.ok for finding in found)
+    True
+    """
+    every = [subject] if subject is not None else [*subjects(7, 2), *subjects(20, 3)]
+    names = list(STORAGES) if storages is None else list(storages)
+    unknown = [name for name in names if name not in STORAGES]
+    if unknown:
+        msg = f"Unknown storage {unknown[0]!r}; known: {', '.join(map(repr, STORAGES))}."
+        raise ValueError(msg)
+    found = []
+    for tried in every:
+        for kernel, add in _ways(tried).items():
+            for storage in names if tried.add is None else ["scaled rows"]:
+                rng = np.random.default_rng(random_state)
+                found.append(_searched(tried, kernel, add, storage, rng, sizes, points))
+    return found
+
+
+def _searched(
+    subject: Subject,
+    kernel: str,
+    add: AddsUp,
+    storage: str,
+    rng: np.random.Generator,
+    sizes: Sequence[int],
+    points: int,
+) -> Finding:
+    query, r = subject.query, subject.r
+    store = STORAGES.get(storage, _scaled)
+    worst = np.zeros(4)
+    tried = 0
+    for _ in range(points):
+        point = subject.points(rng, query.D, r)
+        V = _subspace(point, rng, query.D, r)
+        for kind, make in KINDS.items():
+            rows = make(rng, _ROWS, V, query)
+            worst[:2] = np.fmax(worst[:2], _rows_apart(query, add, store(rows), point))
+            tried += _ROWS
+            for n in sizes if kind != "plain" else sizes[:3]:
+                rows = make(rng, n + 2, V, query)
+                worst[2:] = np.fmax(worst[2:], _sets_apart(query, add, store, rows, point, rng))
+                tried += 2
+    term, difference, added, replaced = map(float, worst)
+    return Finding(query.name, kernel, storage, term, difference, added, replaced, tried)
+
+
+def _scaled(rows: FloatArray) -> FloatArray:
+    return MemoryRows.prepare(np.ascontiguousarray(rows)).sphered()
+
+
+def _subspace(point: FloatArray, rng: np.random.Generator, D: int, r: int) -> FloatArray:
+    """Return the subspace that the point stands for: what rows may lie on."""
+    if point.shape == (D, r):
+        return point
+    if point.shape == (D, D):
+        return np.asarray(np.linalg.eigh(point)[1][:, -r:])
+    return np.linalg.qr(rng.standard_normal((D, r)))[0]
+
+
+def _rows_apart(query: Query, add: AddsUp, table: Table, point: FloatArray) -> FloatArray:
+    """Return the longest term and the largest difference of two, over what is allowed."""
+    terms = np.array([add(table[i : i + 1], point).ravel() for i in range(table.shape[0])])
+    terms = np.where(np.isfinite(terms), terms, np.inf)
+    error = query.term_error
+    with np.errstate(all="ignore"):
+        norms = np.linalg.norm(terms, axis=1)
+        apart = max(float(np.max(np.linalg.norm(terms - t, axis=1))) for t in terms)
+    return np.array(
+        [norms.max() / (query.norm_bound + error), apart / (query.difference_bound + 2 * error)]
+    )
+
+
+def _sets_apart(
+    query: Query,
+    add: AddsUp,
+    store: Callable[[FloatArray], Table],
+    rows: FloatArray,
+    point: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return how far sums of neighbouring data sets are apart, over what the event says."""
+    n = len(rows) - 2
+    table = store(rows)
+    here = add(table[:n], point)
+    more = add(table[: n + 1], point)
+    order = np.arange(n)
+    order[0] = 1 if n == 1 or rng.integers(2) else n + 1  # the next one may be its opposite
+    other = add(table[order], point)
+    limits = []
+    relations: tuple[Relation, ...] = ("add-or-remove-one", "replace-one")
+    for relation in relations:
+        release = Release(query, n + 1, 1.0, relation=relation)
+        # So little noise that its lattice adds next to nothing to what is allowed.
+        event = replace(release, z=1e-3).event(0)
+        limits.append(event.sensitivity(relation))  # type: ignore[union-attr]
+    with np.errstate(all="ignore"):
+        gaps = [float(np.linalg.norm(np.ravel(x - here))) for x in (more, other)]
+    return np.array([_over(gap, limit) for gap, limit in zip(gaps, limits, strict=True)])
+
+
+def _over(gap: float, limit: float) -> float:
+    return gap / limit if isfinite(gap) else np.inf

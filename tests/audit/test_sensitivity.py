@@ -1,0 +1,87 @@
+"""The search finds nothing in the library, and the known blow-ups where they are."""
+
+import numpy as np
+import pytest
+
+from stillspace.audit import Subject, search_sensitivity
+from stillspace.audit.sensitivity import KINDS, STORAGES, _basis, subjects
+from stillspace.parts.queries import Glad
+from stillspace.parts.queries import __dict__ as defined
+
+SIZES = (1, 8, 64, 256, 512)
+
+
+@pytest.mark.parametrize("subject", subjects(6, 2), ids=lambda s: s.name)
+def test_nothing_is_found_in_ours(subject):
+    """Every kernel and storage type; the bounds are nearly reached, so the search looks well."""
+    found = search_sensitivity(subject, sizes=SIZES, points=1)
+    assert {finding.storage for finding in found} == set(STORAGES)
+    assert all(finding.ok for finding in found), found
+    reached = 0.3 if subject.name == "mean distance" else 0.99  # 1 for a centre far outside
+    assert max(finding.term for finding in found) > reached
+    assert max(finding.difference for finding in found) > 0.9 * reached
+    assert max(finding.added for finding in found) > reached
+
+
+def test_every_bounded_query_is_searched():
+    """A query that is added later must be entered in the list."""
+    bounded = {
+        kind
+        for kind in defined.values()
+        if isinstance(kind, type)
+        and np.isfinite(getattr(kind, "norm_bound", np.inf))
+        and "add_block" in kind.__dict__
+        and "norm_bound" in kind.__dict__
+    }
+    assert {type(subject.query) for subject in subjects(6, 2)} == bounded
+    assert len(KINDS) == 8
+
+
+def naive(X, V):
+    """SPEC 9.10: x xᵀV/‖Qx‖ with ‖Qx‖ from the norms, then Q."""
+    Y = X @ V
+    distance = np.sqrt(np.abs(np.sum(X * X, axis=1) - np.sum(Y * Y, axis=1)))
+    G = (X / np.maximum(distance, 1e-30)[:, None]).T @ Y
+    return G - V @ (V.T @ G)
+
+
+def hard_floor(X, V):
+    """Unit residuals, and none below rounding level; matrix products for all rows at once."""
+    Y = X @ V
+    R = X - Y @ V.T
+    distance = np.linalg.norm(R, axis=1)
+    unit = np.where(distance[:, None] > 1e-16, R / np.maximum(distance, 1e-300)[:, None], 0.0)
+    return unit.T @ Y
+
+
+def test_the_naive_formula_blows_up():
+    (found,) = search_sensitivity(Subject(Glad(6, 2), _basis, 2, naive), sizes=(8,), points=1)
+    assert found.term > 1e10
+    assert not found.ok
+
+
+def test_a_hard_floor_at_rounding_level_blows_up():
+    """One row more, and a matrix product changes the low bits of the others."""
+    sizes = (*range(1000, 1008), 25_000)
+    subject = Subject(Glad(20, 2), _basis, 2, hard_floor)
+    (found,) = search_sensitivity(subject, sizes=sizes, points=1)
+    assert found.added > 100
+    assert found.term < 1 + 1e-9
+
+
+def test_without_its_clip_a_term_is_found():
+    class Unclipped(Glad):
+        def add_block(self, XT, point, out):
+            out += (XT - point @ (point.T @ XT)) @ (XT.T @ point) * 1.01
+
+        def terms(self, point, out):
+            return None
+
+    found = search_sensitivity(Subject(Unclipped(6, 2), lambda *_: 1.5 * np.eye(6)[:, :2], 2),
+                               storages=["float64"], sizes=(8,), points=1)  # fmt: skip
+    assert not all(finding.ok for finding in found)
+
+
+def test_an_unknown_storage_is_named():
+    with pytest.raises(ValueError, match="Unknown storage 'floats'"):
+        search_sensitivity(storages=["floats"])
