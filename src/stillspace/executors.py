@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import loops
 from stillspace.parts.geometry import EntropicMirror, Polar, WaterFilling
 from stillspace.parts.outputs import Average, Last
 from stillspace.parts.queries import Glad, Reaper
@@ -40,6 +39,13 @@ Chunk: TypeAlias = tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray, F
 _SAMPLINGS = (All, Poisson, WithoutReplacement, WithReplacement)
 _NO_INDICES: IntArray = np.empty(0, dtype=np.int64)
 _NOTHING: FloatArray = np.empty((0, 0, 0, 0))
+
+
+def _loops() -> Any:
+    """Return the compiled loops; importing them costs some, and many fits need none."""
+    from stillspace.kernels import loops  # noqa: PLC0415
+
+    return loops
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ class GladLoop(CompiledLoop):
         query = self.release.query
         assert isinstance(query, Glad)
         facts = (query.D, query.r, query.floor, self.release.divisor)
-        return loops.glad_polar(*chunk, facts, self.V, self.average, seen)
+        return int(_loops().glad_polar(*chunk, facts, self.V, self.average, seen))
 
     def point(self) -> FloatArray:
         """Return V."""
@@ -175,7 +181,8 @@ class ReaperLoop(CompiledLoop):
         query = self.release.query
         assert isinstance(query, Reaper)
         facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
-        return loops.reaper(*chunk, facts, self.geometry, self.P, self.dual, self.average, seen)
+        state = (self.P, self.dual, self.average, seen)
+        return int(_loops().reaper(*chunk, facts, self.geometry, *state))
 
     def point(self) -> FloatArray:
         """Return P."""
@@ -195,7 +202,7 @@ def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     if not _covered(plan, release) or not _small(release, rows):
         return None
     query, geometry = release.query, plan.geometry
-    sampled = type(release.sampling) is not All
+    loops, sampled = _loops(), type(release.sampling) is not All
     lay_out = loops.as_stretches if sampled else loops.as_blocks
     average = np.zeros((query.D, query.D) if type(plan.output) is Average else (0, 0))
     D = loops.padded(query.D, 4)
@@ -239,5 +246,5 @@ def _small(release: Release, rows: MemoryRows) -> bool:
     Judged by the public size: the executors round differently, so a choice by the number of rows
     would tell it where it is secret.
     """
-    fits = loops.chain_length(release.rows_bound) <= chain_length(release.rows_bound)
+    fits = _loops().chain_length(release.rows_bound) <= chain_length(release.rows_bound)
     return release.size * rows.n_columns <= MOST_CELLS and fits

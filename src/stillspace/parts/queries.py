@@ -131,18 +131,15 @@ class Glad(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
-        _check_point(point, (self.D, self.r))
-        scratch = np.empty((kernels.scratch_rows(kernels.GLAD, self.D, self.r), XT.shape[1]))
-        V = np.ascontiguousarray(point)
-        kernels.glad_block(XT, V, self.floor, self.cut, scratch, out)
+        kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
         """Return what a compiled run of blocks needs; a subclass may have other terms."""
-        if type(self) is not Glad:
-            return None
+        return self._stock_terms(point, out) if type(self) is Glad else None
+
+    def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         _check_point(point, (self.D, self.r))
-        V = np.ascontiguousarray(point)
-        return kernels.Terms(kernels.GLAD, V, self.floor, out, np.zeros(1), self.cut, 0.0)
+        return kernels.Terms(kernels.GLAD, point, self.floor, out, np.zeros(1), self.cut, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +233,14 @@ class ScoreMoment(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
-        kernels.score_block(XT, np.ascontiguousarray(point), out)
+        kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
         """Return what a compiled run of blocks needs; a subclass may have other terms."""
-        if type(self) is not ScoreMoment:
-            return None
-        V = np.ascontiguousarray(point)
-        return kernels.Terms(kernels.SCORES, V, 0.0, out, np.zeros(1), inf, 0.0)
+        return self._stock_terms(point, out) if type(self) is ScoreMoment else None
+
+    def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
+        return kernels.Terms(kernels.SCORES, point, 0.0, out, np.zeros(1), inf, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,8 +392,8 @@ class Joint:
         if any(q != type(q)(D, r, cap, cut, floor) for q in others):  # type: ignore[call-arg]
             return None
         _check_point(point, (D, r))
-        V, direction = np.ascontiguousarray(point), out[: D * r].reshape(D, r)
-        return kernels.Terms(kernels.NEWTON, V, floor, direction, out[D * r :], cut, cap)
+        direction = out[: D * r].reshape(D, r)
+        return kernels.Terms(kernels.NEWTON, point, floor, direction, out[D * r :], cut, cap)
 
 
 _CURVATURES: tuple[list[type], ...] = ([Curvature], [Curvature, CurvatureMatrix])
@@ -482,7 +479,7 @@ class ScoreSquares(_Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
         _check_point(point, (self.D, self.r))
-        Y = kernels.scores(XT, np.ascontiguousarray(point))
+        Y = kernels.scores(XT, point)
         Y = Y / np.maximum(kernels.column_norms(Y), 1.0)
         out += (Y * Y).sum(axis=1)
 
@@ -579,17 +576,15 @@ class IrlsPower(_Unbounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
-        V = np.ascontiguousarray(point)
-        scratch = np.empty((kernels.scratch_rows(kernels.IRLS, self.D, self.r), XT.shape[1]))
-        direction = out[:-1].reshape(self.D, self.r)
-        out[-1] += kernels.irls_block(XT, V, self.floor, self.cut, scratch, direction)
+        kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
         """Return what a compiled run of blocks needs; a subclass may have other terms."""
-        if type(self) is not IrlsPower:
-            return None
-        V, direction = np.ascontiguousarray(point), out[:-1].reshape(self.D, self.r)
-        return kernels.Terms(kernels.IRLS, V, self.floor, direction, out[-1:], self.cut, 0.0)
+        return self._stock_terms(point, out) if type(self) is IrlsPower else None
+
+    def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
+        direction = out[:-1].reshape(self.D, self.r)
+        return kernels.Terms(kernels.IRLS, point, self.floor, direction, out[-1:], self.cut, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

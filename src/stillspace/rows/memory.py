@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import column_norms, residual_to_basis
-from stillspace.kernels.jobs import Span
+from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
 from stillspace.rows.pairs import PairedRows
@@ -73,8 +73,11 @@ class MemoryRows:
         layout = Layout.of(D, D)
 
         def measure(job: Job) -> None:
-            for at, XT in rows._blocks(NO_INDEX, job, layout):
-                inverse_norms(XT, norm_bound or 0.0, found[at : at + XT.shape[1]])
+            work = np.empty(24)
+            for at, XT, width in rows._filled_blocks(NO_INDEX, job, layout):
+                out = found[at : at + width]
+                D, b = XT.shape
+                inverse_norms(XT.reshape(-1), D, b, norm_bound or 0.0, work, out)
 
         for _ in each(measure, layout.jobs(n)):
             pass
@@ -156,11 +159,18 @@ class MemoryRows:
         self, index: IntArray, job: Job, layout: Layout
     ) -> Iterator[tuple[int, FloatArray]]:
         """Yield positions and blocks of scaled rows as columns, all in the same memory."""
+        for at, XT, width in self._filled_blocks(index, job, layout):
+            yield at, XT if XT.shape[1] == width else np.ascontiguousarray(XT[:, :width])
+
+    def _filled_blocks(
+        self, index: IntArray, job: Job, layout: Layout
+    ) -> Iterator[tuple[int, FloatArray, int]]:
+        """Yield positions, blocks filled up with zero rows to a multiple of 8, and their widths."""
         D = self.n_columns
         start, stop = job
-        memory = np.empty(D * min(layout.block, stop - start))
+        memory = np.empty(D * filled(min(layout.block, stop - start)))
         for at in range(start, stop, layout.block):
             width = min(layout.block, stop - at)
-            XT = memory[: D * width].reshape(D, width)
-            self._source.load(index, at, self._scaling, self._factors, XT)
-            yield at, XT
+            XT = memory[: D * filled(width)].reshape(D, filled(width))
+            self._source.load(index, at, self._scaling, self._factors, XT[:, :width])
+            yield at, XT, width

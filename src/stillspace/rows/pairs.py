@@ -73,11 +73,9 @@ class PairedRows:
         self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
     ) -> None:
         """Add the terms of a run of blocks."""
-        D, r = terms.V.shape
-        block = min(span.block, span.stop - span.start)
-        memory, scratch = np.empty(D * block), np.empty(jobs.scratch_rows(terms.kind, D, r) * block)
+        memory = np.empty(self.shape[1] * min(span.block, span.stop - span.start))
         for at in range(span.start, span.stop, span.block):
             width = min(span.block, span.stop - at)
-            XT = memory[: D * width].reshape(D, width)
+            XT = memory[: self.shape[1] * width].reshape(-1, width)
             self.load(span.chosen, at, scaling, factors, XT)
-            jobs.add_terms(terms, XT, scratch)
+            jobs.add_block(terms, XT)
