@@ -39,9 +39,9 @@ _CHOICES = """
 rates in iterations leave out errors below φ² = 2⁻⁵², where the curves level off; the rates in n \
 are taken at D = 5, because at D = 20 dp-(S)GGD fails at the smaller sizes, and leave out sizes \
 whose median error is above 1e-2; the bounds F₂ and F₃ use the most favourable minibatch stability \
-that was found where the certified one is negative; the map of Europe has 500 iterations instead of \
-n (the step is halved ten times by then) and a sketch of 200 columns, chosen among 100 to 800 on \
-these very data; each method drew one map. Verdicts of size `quick` rest on 3 to 5 runs a cell.
+that was found where the certified one is negative; the map of Europe has 500 iterations instead \
+of n (the step is halved ten times by then) and a sketch of 200 columns, chosen among 100 to 800 \
+on these very data; each method drew one map. Verdicts of size `quick` rest on 3 to 5 runs a cell.
 """
 
 
