@@ -59,6 +59,11 @@ class Stages:
     summaries: tuple[tuple[str, Release], ...] = ()
     choose_components: bool = False
 
+    @property
+    def several(self) -> bool:
+        """Whether there is more than the subspace's stage."""
+        return self.median is not None or bool(self.summaries)
+
     def event(self) -> ComposedEvent:
         """Return the event of all stages, in the order in which they run."""
         median = NOTHING if self.median is None else self.median.event()

@@ -100,7 +100,7 @@ class _PrivateEstimator(SubspaceEstimator):
                 stages.main.relation,
                 name=algorithm,
                 delta=delta,
-                plan=fingerprint(stages),
+                plan=fingerprint(stages if stages.several else stages.main),
                 not_private_because=reasons,
             )
         pairs = draw_pairs(told, rng) if view.paired else None
