@@ -12,7 +12,7 @@ PROOFS: dict[str, Callable[[], str]] = {
     "noise": noise.table,
     "recovery": accuracy.recovery,
     "noiseless": accuracy.noiseless,
-    "first-auto": accuracy.first_auto,
+    "default-plan": accuracy.default_plan,
     "large-epsilon": accuracy.large_epsilon,
     "kills": kills.kills_table,
     "races": kills.races_table,

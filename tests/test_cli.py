@@ -319,7 +319,7 @@ def test_every_plan_has_words(name: str) -> None:
     budget = {"epsilon": 1.0, "delta": 1e-6} if name in PRIVATE else {}
     table = PRIVATE if name in PRIVATE else ROBUST
     options = {"n_iter": 3} if "n_iter" in table[name].options else {}
-    words = plan_in_words(make_plan(name, Facts(500, 6, 2, **budget), **options))
+    words = plan_in_words(make_plan(name, Facts(5000, 6, 2, **budget), **options))
     assert words.startswith(f"{name}: ")
     assert words.endswith(".")
     noisy = name in PRIVATE or name.startswith("n")
@@ -490,3 +490,29 @@ def test_reproduce_writes_tables_figures_and_the_report(
 )
 def test_reproduce_refuses(args: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
     assert_refused(run("reproduce", *args, "--out", tmp_path), sentence)
+
+
+def test_stages_reach_the_estimator(table: Path) -> None:
+    options = ["--center", "pairs", "--summary", "variances", "--summary", "distances"]
+    result = fit(table, *options, epsilon=3.0)
+    assert result.exit_code == 0
+    model = load_model(table.parent / "m.npz")
+    assert model.variances_.shape == (len(model.components_),)
+    assert "Variances:" in result.stdout
+    assert "Distances:" in result.stdout
+    assert "Route:" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sketch", "wide"], "auto, none or a whole number"),
+        (["--center", "median"], "needs radius"),
+        (["--summary", "skewness"], "'variances'"),
+    ],
+)
+def test_wrong_stages_are_one_sentence(table: Path, options: list[str], words: str) -> None:
+    result = fit(table, *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr

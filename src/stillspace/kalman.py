@@ -19,10 +19,8 @@ from stillspace.parts.geometry import polar
 FIRST_CURVATURE, FIRST_CAP = 2.0, 0.3
 CAP, LEAST_CAP, LARGEST_CAP = 0.3, 1e-7, 0.5
 """Distances below CAP/s count as CAP/s in the curvature: it is that of nearly all rows."""
-DRIFT_SETTLING, DRIFT = 0.25, 0.05
+DRIFT = 0.1
 """What the curvature's relative variance grows by in each step."""
-GROWTH = 1.15
-"""What P is multiplied with in each settling step: GLAD is not quadratic far from the optimum."""
 MEMORY = 0.8
 """Weight of the older curvature matrices."""
 LEAST_FALL, LEAST_SHAPE = 0.3, 0.1
@@ -55,14 +53,14 @@ class Belief:
         """Return the belief with more doubt about V."""
         return replace(self, P=self.P + variance * np.eye(len(self.P)))
 
-    def after(self, answers: tuple[Answer, ...], *, settling: bool) -> tuple[Belief, float]:
+    def after(self, answers: tuple[Answer, ...]) -> tuple[Belief, float]:
         """Return the belief after a pass, and how many standard deviations the gradient is off 0.
 
         `answers` are gradient, curvature and, for r > 1, the curvature matrix, at this V.
         """
         gradient, scalar = answers[:2]
         G = gradient.value - self.V @ (self.V.T @ gradient.value)
-        seen = self._curvature(scalar, settling=settling)
+        seen = self._curvature(scalar)
         if len(answers) > 2:
             seen = seen._shaped(answers[2])
         H, P, sigma = seen._matrix(answers[2].sd if len(answers) > 2 else 0.0), self.P, gradient.sd
@@ -73,20 +71,20 @@ class Belief:
         seen = replace(
             seen,
             V=polar(self.V + G @ K),
-            P=GROWTH * left if settling else left,
+            P=left,
             cap=float(np.clip(CAP / seen.s, LEAST_CAP, LARGEST_CAP)),
         )
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
         return seen, surprise
 
-    def _curvature(self, answer: Answer, *, settling: bool) -> Belief:
+    def _curvature(self, answer: Answer) -> Belief:
         """Return the belief with s after a scalar release: a filter in relative terms."""
         expected = self.s * self.cap
         noise = (answer.sd / expected) ** 2
         gain = self.v / (self.v + noise)
         s = self.s * max(1.0 + gain * (float(answer.value) / expected - 1.0), LEAST_FALL)
-        v = (1.0 - gain) * self.v + (DRIFT_SETTLING if settling else DRIFT)
+        v = (1.0 - gain) * self.v + DRIFT
         return replace(self, s=s, v=v)
 
     def _shaped(self, answer: Answer) -> Belief:

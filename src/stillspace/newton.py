@@ -8,7 +8,7 @@ number of rows; shares are of μ² and add up to 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -27,20 +27,17 @@ WEAK = 4.0
 """κ̂ below which the second moment gets everything: plain private PCA."""
 TOP_UP = 6.0
 """The start gets the share TOP_UP/κ̂², if that is more than the first look's."""
-MATRIX_SHARE = 0.03
-SCALAR_SHARE = (0.02, 0.15)
-SCALAR_NEED = 4000.0
-"""A scalar's share is SCALAR_NEED/(nμ)², within SCALAR_SHARE."""
+SCALAR_SHARE = MATRIX_SHARE = 0.03
+"""Of the curvature and of the curvature matrix, in all steps together."""
 
-FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 30
+FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
 """Steps of the first phase, at least; of the second; and of the first, at most."""
 FIRST_PART = 0.1
 """What FIRST_STEPS of the first phase take of the gradient's share."""
-STILL_GROWS, STILL_MOVES = 1.5, 5.0
-"""The first phase goes on while the curvature grew by this factor in three steps, or while the
-gradient is this many standard deviations away from noise."""
+STILL_MOVES = 5.0
+"""The first phase goes on while the gradient is this many standard deviations off noise."""
 
-CUT_FROM, CUT, LARGEST_CUT = 5, 3.0, 0.8
+CUT_FROM, CUT, LARGEST_CUT = 5, 3.0, 0.75
 """From this step on, rows farther away than min(CUT/s, LARGEST_CUT) are left out."""
 REOPENED = 0.05
 """What the error's variance grows by, over D − r, when the cut moves the optimum."""
@@ -51,6 +48,8 @@ HOPELESS = 0.003
 """The d² above which steps on a noisy table could show nothing."""
 COMPARED_AT, AGREE = 10, 1.5
 """When steps on a noisy table are compared with the start, and how near is agreement."""
+RELIABLE = 10.0
+"""κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,13 +88,14 @@ class Steps:
     """Mean of ‖y‖² at the start: s over it is the mean weight."""
     pca_error: float
     """d² that private PCA would have with the whole budget, as far as noise goes."""
+    kappa: float
+    """κ̂ of the start."""
     parts: tuple[float, float, float]
     """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
     belief: Belief
     spent: float
     k: int = 0
     cut: float = inf
-    curvatures: tuple[float, ...] = ()
     end: int | None = None
     """The step after which the second phase ends; None in the first."""
     doubt: bool = False
@@ -118,6 +118,7 @@ class LastLook:
 
     moment: Moment
     share: float
+    size: int
     route: str
     steps: Steps | None = None
 
@@ -207,7 +208,8 @@ class DampedNewton:
         spectrum = Spectrum.of(moment.value, moment.sd, self.r)
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
         if first and kappa < WEAK:
-            return LastLook(moment, 1.0 - moment.share, "private PCA: too weak a signal for steps")
+            route = "private PCA: too weak a signal for steps"
+            return LastLook(moment, 1.0 - moment.share, state.allowance.size, route)
         wanted = TOP_UP / kappa**2
         if first and wanted > moment.share:
             return Look(state.allowance, wanted - moment.share, moment)
@@ -215,9 +217,7 @@ class DampedNewton:
 
     def _enter(self, allowance: Allowance, moment: Moment, spectrum: Spectrum) -> Steps:
         D, r = self.D, self.r
-        n_mu = allowance.mu * allowance.size
-        scalar = float(np.clip(SCALAR_NEED / n_mu**2, *SCALAR_SHARE))
-        matrix = MATRIX_SHARE if r > 1 else 0.0
+        scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
         V = top_eigenvectors(moment.value, r)
         return Steps(
@@ -226,51 +226,43 @@ class DampedNewton:
             V,
             weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
+            kappa=spectrum.kappa / sqrt(moment.share),
             parts=(1.0 - moment.share - scalar - matrix, scalar, matrix),
             belief=Belief.at(V, 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2),
             spent=moment.share,
         )
 
     def _looked_last(self, state: LastLook, answer: Answer) -> Found:
-        """Return private PCA, together with the steps where both agree."""
+        """Return private PCA; where steps agreed with it, both, weighed by their errors."""
         moment = state.moment.plus(answer, state.share)
         V = top_eigenvectors(moment.value, self.r)
-        spectrum = Spectrum.of(moment.value, moment.sd, self.r)
-        variance = moment.sd**2 / 2.0
-        error = (self.D - self.r) * variance * float(np.sum(spectrum.signal**-2.0))
-        if state.steps is None:
-            return Found(V, moment, error, state.route)
-        other = state.steps.belief
-        part = error / (error + self._error(other.P))
-        mixed = (1.0 - part) * (V @ V.T) + part * (other.V @ other.V.T)
-        V = top_eigenvectors(mixed, self.r)
-        return Found(V, moment, error * (1.0 - part), state.route)
+        steps = state.steps
+        if steps is not None:
+            errors = steps.pca_error / moment.share, self._error(steps.belief.P)
+            part = errors[0] / (errors[0] + errors[1])
+            other = steps.belief.V
+            V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
+        error = Spectrum.of(moment.value, moment.sd, self.r, state.size).pca_error
+        return Found(V, moment, error, state.route)
 
     # --- the steps -------------------------------------------------------------------------
 
     def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> State:
-        first = state.end is None
-        belief, surprise = state.belief.after(answers, settling=first)
-        k = state.k + 1
-        state = replace(
-            state,
-            belief=belief,
-            k=k,
-            spent=state.spent + sum(state.shares),
-            curvatures=(*state.curvatures, belief.s),
-        )
-        if k >= CUT_FROM or state.doubt:
+        belief, surprise = state.belief.after(answers)
+        spent = state.spent + sum(state.shares)
+        state = replace(state, belief=belief, k=state.k + 1, spent=spent)
+        if state.k == JUDGED_AT and self._noisy(state):
+            if self._hopeless(state):
+                route = "private PCA: a noisy table, and too little budget to see outliers"
+                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route)
+            state = replace(state, doubt=True)
+        if state.k >= CUT_FROM or state.doubt:
             state = self._cut(state)
-        if k == JUDGED_AT:
-            judged = self._judge(state)
-            if isinstance(judged, LastLook):
-                return judged
-            state = judged
-        if state.doubt and k == COMPARED_AT:
+        if state.doubt and state.k == COMPARED_AT:
             if self._agrees(state):
                 route = "private PCA and steps: a noisy table without visible outliers"
-                return LastLook(state.moment, 1.0 - state.spent, route, state)
-            state = replace(state, doubt=False, route="newton on a noisy table with outliers")
+                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route, state)
+            state = replace(state, doubt=False, route="newton: a noisy table with outliers")
         return self._next_phase(state, surprise)
 
     def _cut(self, state: Steps) -> Steps:
@@ -280,19 +272,18 @@ class DampedNewton:
             belief = belief.reopened(REOPENED / (self.D - self.r))
         return replace(state, belief=belief, cut=min(CUT / belief.s, LARGEST_CUT))
 
-    def _judge(self, state: Steps) -> Steps | LastLook:
+    def _noisy(self, state: Steps) -> bool:
         """Tell a noisy table by its mean weight w = 1/d.
 
         PCA's gradient has terms `Qx yᵀ` of norm at most ½, GLAD's are 1/d times as large and at
         most 1: at w = 2 a step tells as much as a second moment.
         """
+        return state.belief.s < NOISY * state.weight_unit
+
+    def _hopeless(self, state: Steps) -> bool:
+        """Whether steps would be too imprecise to show that outliers moved the start."""
         w = state.belief.s / state.weight_unit
-        if w >= NOISY:
-            return state
-        if (2.0 / w) ** 2 * state.pca_error > HOPELESS:
-            route = "private PCA: a noisy table, and too little budget to see outliers"
-            return LastLook(state.moment, 1.0 - state.spent, route)
-        return self._cut(replace(state, doubt=True))
+        return (2.0 / w) ** 2 * state.pca_error > HOPELESS
 
     def _agrees(self, state: Steps) -> bool:
         """Whether steps and start differ by no more than their own errors."""
@@ -302,15 +293,15 @@ class DampedNewton:
     def _next_phase(self, state: Steps, surprise: float) -> Steps | Found:
         k = state.k
         if state.end is None:
-            s = state.curvatures
-            going_on = k < FIRST_STEPS or (state.doubt and k < COMPARED_AT)
-            if not going_on and k < MOST_FIRST_STEPS:
-                going_on = s[-1] > STILL_GROWS * s[-4] or surprise > STILL_MOVES
-            return state if going_on else replace(state, end=k + LAST_STEPS)
+            moves = surprise >= STILL_MOVES and k < MOST_FIRST_STEPS
+            settled = k >= FIRST_STEPS and not state.doubt and not moves
+            return replace(state, end=k + LAST_STEPS) if settled else state
         if k < state.end:
             return state
-        n, s_ = state.allowance.size, state.belief.s
-        error = self._error(state.belief.P) + 0.8 * self.r**2 / (n * s_**2)
+        n, s = state.allowance.size, state.belief.s
+        error = self._error(state.belief.P) + 0.8 * self.r**2 / (n * s**2)
+        if state.kappa < RELIABLE:
+            error = nan
         return Found(state.belief.V, state.moment, error, state.route)
 
     def _error(self, P: FloatArray) -> float:

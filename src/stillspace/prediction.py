@@ -12,7 +12,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from stillspace.newton import FIRST_LOOK, MATRIX_SHARE, SCALAR_NEED, SCALAR_SHARE, TOP_UP, WEAK
+from stillspace.newton import FIRST_LOOK, MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
 from stillspace.privacy import Relation, mu_from_budget
 from stillspace.privacy.events import RELATIONS
 
@@ -137,8 +137,7 @@ epsilon ≈ 20 is needed.
     kappa = signal / (unit * sqrt(D))
     pca = r * (D - r) * (unit / signal) ** 2
     start = max(FIRST_LOOK, TOP_UP / max(kappa, 1e-9) ** 2)
-    scalar = min(max(SCALAR_NEED / n_mu**2, SCALAR_SHARE[0]), SCALAR_SHARE[1])
-    left = LATE_PART * (1.0 - start - scalar - (MATRIX_SHARE if r > 1 else 0.0))
+    left = LATE_PART * (1.0 - start - SCALAR_SHARE - (MATRIX_SHARE if r > 1 else 0.0))
     h = _curvature(r, inlier_share, max(inlier_noise, LEAST_NOISE))
     newton = inf
     if left > 0.0:

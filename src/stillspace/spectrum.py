@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, pi, sqrt
 
 import numpy as np
 
@@ -24,17 +24,24 @@ class Spectrum:
     bulk: float
     edge: float
     """ω."""
+    pca_error: float
+    """d² of the top r eigenvectors that noise and sampling leave (outliers are invisible here):
+    Σ_{j ≤ r} min(π²/4, Σ_{i > r} (noise² + sampling)/(λ_j − l_i)²)."""
 
     @classmethod
-    def of(cls, moment: FloatArray, sd: float, r: int) -> Spectrum:
-        """Read the r largest eigenvalues of a released second moment."""
+    def of(cls, moment: FloatArray, sd: float, r: int, n: float = inf) -> Spectrum:
+        """Read the r largest eigenvalues of a released second moment of n rows."""
         values = np.linalg.eigvalsh(moment)[::-1]
         edge = sd * sqrt(len(values) / 2)
         bulk = float(np.median(values[r:]))
         gap = values[:r] - bulk
         root = np.sqrt(np.maximum(gap**2 - 4.0 * edge**2, 0.0))
         signal = np.where(gap > 2.0 * edge, (gap + root) / 2.0, 0.7 * edge)
-        return cls(signal, max(bulk, 0.0), edge)
+        rest = values[r:]
+        level = (signal + max(bulk, 0.0))[:, None]
+        spread = sd**2 / 2.0 + level * np.maximum(rest, 0.0) / n
+        each = np.sum(spread / np.maximum((level - rest) ** 2, 1e-300), axis=1)
+        return cls(signal, max(bulk, 0.0), edge, float(np.sum(np.minimum(each, pi**2 / 4))))
 
     @property
     def kappa(self) -> float:
