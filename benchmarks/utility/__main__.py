@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,9 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     known = facts()
     print(facts_line(known), flush=True)
-    begin = perf_counter()
     effort = QUICK if options.quick else WHOLE
     problems = chosen(options.regimes, quick=options.quick)
     results = measure(problems, effort, options)
-    known["total_seconds"], known["jobs"] = round(perf_counter() - begin), options.jobs
     print(page.overview(results))
     print(page.text_of(results.figures()))
     for path in options.json:
@@ -91,9 +88,10 @@ def measure(
     run_cells(plain, store, workers=options.jobs, done=Progress(len(plain)))
     return Results(
         [entry_of(problem, effort, store) for problem in problems],
-        {f'center="{c.center}", outliers {c.outliers}': store.load(c)["d2"] for c in centred},  # type: ignore[index]
+        {f'center="{c.center}", outliers {c.outliers}': loaded(store, c) for c in centred},
         climb(ladder, effort, store, options.jobs),
         missing,
+        sum(loaded(store, cell)["cpu_seconds"] for cell in plain),
     )
 
 
@@ -119,7 +117,7 @@ def entry_of(problem: Regime | Table, effort: Effort, store: Store) -> Entry:
     grid = None
     if isinstance(problem, Regime) and has_grid(problem, effort):
         grid = loaded(store, Grid(problem, effort))
-    return Entry(problem, measured, loaded(store, Reference(problem)), grid)
+    return Entry(problem, measured, loaded(store, Reference(problem))["d2"], grid)
 
 
 def loaded(store: Store, cell: Any) -> dict[str, Any]:
@@ -187,6 +185,7 @@ def document(results: Results, known: dict[str, Any], *, quick: bool) -> dict[st
         "schema": 1,
         "quick": quick,
         "facts": known,
+        "cpu_seconds": round(results.cpu_seconds),
         "figures": [asdict(figure) for figure in results.figures()],
         "problems": [
             {

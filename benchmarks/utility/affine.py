@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from stillspace import PrivateRobustPCA
+from stillspace import PrivateRobustPCA, RobustPCA
 from stillspace._typing import FloatArray
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import SeededNoiseWarning
@@ -46,3 +46,12 @@ def errors(center: str, outliers: str, count: int) -> list[float]:
             estimator.fit(X)
         found.append(subspace_error(estimator.components_, components))
     return found
+
+
+def not_private(center: str, outliers: str) -> float:
+    """Return d² of `RobustPCA` with the same way to find a centre, without noise."""
+    X, components = made(outliers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # starts that disagree: that is what is looked at here
+        fit = RobustPCA(R, center=center).fit(X)
+    return subspace_error(fit.components_, components)

@@ -122,7 +122,7 @@ class Effort:
     """1 runs the whole grid of plans, 8 each eighth of it."""
     largest_grid: float = 1.1e7
     """Regimes with a larger n·D·max(r, 3) have no grid."""
-    reaper_seconds: float = 8.0
+    reaper_seconds: float = 3.0
     """A REAPER run that would take longer is left out; ten times that on the named regimes."""
 
 

@@ -99,8 +99,8 @@ def page(results: Results, facts: dict[str, Any]) -> str:
                 finalists=FINALISTS,
                 fresh=FRESH_SEEDS,
             ),
-            f"Taken {facts_line(facts)} {facts['total_seconds']} s of work in all "
-            f"on {facts['jobs']} processes of one thread.\n",
+            f"Taken {facts_line(facts)} All cells together took {results.cpu_seconds / 60:.0f} "
+            "minutes of one core.\n",
             "## Figures\n",
             figures_table(results.figures()),
             "\n## Named regimes\n",
