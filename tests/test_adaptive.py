@@ -357,3 +357,33 @@ def test_a_cut_gradient_never_runs_in_the_plain_loop():
     state = np.eye(D)[:, :R]
     assert compiled_loop(plan, rows, state) is not None
     assert compiled_loop(cut, rows, state) is None
+
+
+# --- audits see it -------------------------------------------------------------------------
+
+
+def test_the_noise_of_the_default_is_checked_like_any_other(monkeypatch):
+    from stillspace.audit import check_noise
+    from stillspace.parts.noise import GaussianNoise
+
+    plan = make_plan("auto", Facts(3000, 12, 2, 1.0, 1e-6))
+    rows = np.random.default_rng(0).standard_normal((3000, 12)) * [5, 4, *[0.2] * 10]
+    report = check_noise(plan, rows, random_state=0)
+    assert report.ok
+    assert report.residuals > 800
+    honest = GaussianNoise.release
+    monkeypatch.setattr(
+        GaussianNoise, "release", lambda self, total, noise, s: honest(self, total, noise // 2, s)
+    )
+    assert not check_noise(plan, rows, random_state=0).ok
+
+
+def test_an_audit_takes_the_default():
+    from stillspace.audit import audit
+
+    plan = make_plan("auto", Facts(60, 3, 1, 0.8, 1e-5))
+    report = audit(plan, delta=1e-5, runs=80, random_state=0, n_jobs=1)
+    assert not report.refuted
+    assert "auto" in str(report)
+    lie = audit(plan, claim=(1e-4, 1e-9), runs=80, random_state=0, n_jobs=1)
+    assert lie.claim.epsilon == 1e-4

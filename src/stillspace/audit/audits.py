@@ -12,6 +12,7 @@ import numpy.typing as npt
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
 from stillspace._typing import AnyArray, FloatArray
+from stillspace.adaptive import AdaptivePlan
 from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, trade_off
 from stillspace.audit.neighbours import Neighbours, candidates
 from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, count
@@ -41,7 +42,7 @@ _THRESHOLDS = 400
 class PlanAttack:
     """One run of a plan, and what the adversary makes of it: a number a coin."""
 
-    plan: Plan
+    plan: Plan | AdaptivePlan
     neighbours: Neighbours
     adversary: Adversary
 
@@ -52,7 +53,9 @@ class PlanAttack:
             watch = WhiteBox(self.neighbours)
             run(self.plan, rows, rng, witness=watch)
             return watch.scores
-        plan = self.plan if self.adversary == "components" else replace(self.plan, output=Last())
+        plan = self.plan
+        if self.adversary != "components" and isinstance(plan, Plan):
+            plan = replace(plan, output=Last())
         return fit_score(self.neighbours, run(plan, rows, rng).V)
 
     def information(self, rng: np.random.Generator) -> float:
@@ -97,7 +100,7 @@ class Target:
 
 
 def audit(
-    mechanism: Plan | Callable[[AnyArray], Any] | Any,
+    mechanism: Plan | AdaptivePlan | Callable[[AnyArray], Any] | Any,
     *,
     claim: Guarantee | tuple[float, float] | None = None,
     delta: float | None = None,
@@ -173,7 +176,7 @@ def audit(
     False
     """
     _check_numbers(runs, canaries, confidence)
-    if isinstance(mechanism, Plan):
+    if isinstance(mechanism, Plan | AdaptivePlan):
         if score is not None:
             msg = "score= is for functions; a plan's adversaries bring their own."
             raise ValueError(msg)
@@ -211,7 +214,7 @@ def audit(
 
 
 def _plan_claim(
-    plan: Plan, claim: Guarantee | tuple[float, float] | None, delta: float | None
+    plan: Plan | AdaptivePlan, claim: Guarantee | tuple[float, float] | None, delta: float | None
 ) -> Claim:
     if claim is not None:
         if delta is not None:
@@ -241,7 +244,7 @@ def _stated(claim: Any) -> Claim:
 
 
 def _plan_target(
-    plan: Plan,
+    plan: Plan | AdaptivePlan,
     claim: Claim,
     adversary: Adversary,
     canaries: int,
@@ -268,13 +271,17 @@ def _plan_target(
     return Target(attack, claim, _plan_name(plan), adversary, neighbours.name, white)
 
 
-def _plan_name(plan: Plan) -> str:
+def _plan_name(plan: Plan | AdaptivePlan) -> str:
+    if isinstance(plan, AdaptivePlan):
+        return f"plan {plan.name!r}, n = {plan.size}, r = {plan.n_components}"
     release = plan.release or getattr(plan.start, "release", None)
     facts = "" if release is None else f", n = {release.size}, D = {release.query.D}"
     return f"plan {plan.name!r}, {plan.n_iter} iterations{facts}, r = {plan.n_components}"
 
 
-def _worst(plan: Plan, adversary: Adversary, canaries: int, random_state: int | None) -> Neighbours:
+def _worst(
+    plan: Plan | AdaptivePlan, adversary: Adversary, canaries: int, random_state: int | None
+) -> Neighbours:
     """Return the data sets that look worst in a pilot, whose runs are not counted."""
     found: list[tuple[float, Neighbours]] = []
     for i, tried in enumerate(candidates(plan, adversary, canaries)):

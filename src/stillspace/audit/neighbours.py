@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray
+from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson, Sampling
 from stillspace.plan import GivenStart, MomentStart, Plan, RunStart
 from stillspace.release import Release
@@ -81,7 +82,7 @@ class Neighbours:
 
 
 def make_neighbours(
-    plan: Plan, angle: float, background: Background = "zeros", count: int = 1
+    plan: Plan | AdaptivePlan, angle: float, background: Background = "zeros", count: int = 1
 ) -> Neighbours:
     """Return data sets for `count` coins of a plan.
 
@@ -94,7 +95,7 @@ def make_neighbours(
     - "balanced": as many rows along the last kept direction as along the first one left out, so
       that one row decides between them; the canaries are then these two directions.
     """
-    release = next(_releases(plan))
+    release = next(releases(plan))
     D, r = release.query.D, plan.n_components
     n = release.size
     V, W = _home(plan, D, r)
@@ -115,16 +116,16 @@ def make_neighbours(
     return Neighbours(rest, ones, others if replaced else None, copies, name)
 
 
-def candidates(plan: Plan, adversary: str, count: int) -> Iterator[Neighbours]:
+def candidates(plan: Plan | AdaptivePlan, adversary: str, count: int) -> Iterator[Neighbours]:
     """Yield data sets to try in a pilot: which are worst depends on plan and adversary."""
-    release = next(_releases(plan))
+    release = next(releases(plan))
     if release.size * release.query.D > MOST_CELLS:
         msg = (
             f"The plan is for {release.size} rows of {release.query.D} columns; an audit builds "
             "many such tables: audit a plan with the same noise and fewer rows."
         )
         raise ValueError(msg)
-    samplings = [release.sampling for release in _releases(plan)]
+    samplings = [release.sampling for release in releases(plan)]
     backgrounds = ["zeros"]
     if all(_known(sampling) for sampling in samplings):
         backgrounds.append("inliers")
@@ -142,19 +143,24 @@ def _known(sampling: Sampling) -> bool:
     return isinstance(sampling, All | Poisson)
 
 
-def _releases(plan: Plan) -> Iterator[Release]:
-    """Yield the releases of a plan, that of the loop first."""
+def releases(plan: Plan | AdaptivePlan) -> Iterator[Release]:
+    """Yield the releases of a plan, that of the loop first; of an adaptive one the first."""
+    if isinstance(plan, AdaptivePlan):
+        ask = plan.method.ask(plan.method.begin(plan.allowance))
+        assert ask is not None
+        yield from plan.joint_release(ask).releases
+        return
     if plan.release is not None and plan.n_iter > 0:
         yield plan.release
     if isinstance(plan.start, MomentStart):
         yield plan.start.release
     elif isinstance(plan.start, RunStart):
-        yield from _releases(plan.start.plan)
+        yield from releases(plan.start.plan)
 
 
-def _home(plan: Plan, D: int, r: int) -> tuple[FloatArray, FloatArray]:
+def _home(plan: Plan | AdaptivePlan, D: int, r: int) -> tuple[FloatArray, FloatArray]:
     """Return the subspace in which the plan starts, or the first axes, and its complement."""
-    start = plan.start
+    start = None if isinstance(plan, AdaptivePlan) else plan.start
     while isinstance(start, RunStart):
         start = start.plan.start
     V = start.value() if isinstance(start, GivenStart) else np.eye(D)[:, :r]

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.stats import chi2, kstest, norm
 
 from stillspace._typing import FloatArray
+from stillspace.adaptive import AdaptivePlan
+from stillspace.audit.neighbours import releases
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.plan import Plan
 from stillspace.release import Seen
@@ -54,7 +56,7 @@ class NoiseReport:
 
 
 def check_noise(
-    plan: Plan,
+    plan: Plan | AdaptivePlan,
     X: Any = None,
     *,
     fits: int = 2,
@@ -93,7 +95,7 @@ def check_noise(
         raise ValueError(msg)
     rows = _rows(plan, X)
     runs: list[list[FloatArray]] = []
-    by_release: dict[int, list[FloatArray]] = {}
+    by_release: dict[Any, list[FloatArray]] = {}
     for i in range(fits):
         seen: list[Seen] = []
         seed = None if random_state is None else random_state + i
@@ -103,7 +105,7 @@ def check_noise(
         for part in seen:
             found = _standardised(part, rows)
             runs[-1] += found
-            by_release.setdefault(id(part.release), []).extend(found)
+            by_release.setdefault(_kind(plan, part), []).extend(found)
     level = alarm / 5
     everything = np.concatenate([z for steps in runs for z in steps])
     squares, count = float(np.sum(everything**2)), len(everything)
@@ -119,8 +121,16 @@ def check_noise(
     return NoiseReport(count, ratio, (float(low), float(high)), tuple(problems))
 
 
-def _rows(plan: Plan, X: Any) -> MemoryRows:
-    release = plan.release or getattr(plan.start, "release", None)
+def _kind(plan: Plan | AdaptivePlan, seen: Seen) -> Any:
+    """Return what residuals are judged together: of a release, or of a query asked often."""
+    return type(seen.release.query) if isinstance(plan, AdaptivePlan) else id(seen.release)
+
+
+def _rows(plan: Plan | AdaptivePlan, X: Any) -> MemoryRows:
+    if isinstance(plan, AdaptivePlan):
+        release = next(releases(plan), None)
+    else:
+        release = plan.release or getattr(plan.start, "release", None)
     if X is None:
         if release is None:
             msg = "Give X: the plan does not say how many columns it is for."
@@ -188,6 +198,8 @@ def _rms(values: FloatArray) -> float:
 
 def _between_fits(runs: list[list[FloatArray]], level: float) -> list[str]:
     flat = [np.concatenate(steps) for steps in runs]
+    common = min(map(len, flat))  # an adaptive plan may take more steps in one fit than in another
+    flat = [z[:common] for z in flat]
     pairs = [(a, b) for i, a in enumerate(flat) for b in flat[:i]]
     scores = [abs(float(a @ b)) / np.sqrt(float(a @ a) * np.mean(b**2)) for a, b in pairs]
     if max(scores) > norm.isf(level / (2 * len(pairs))):

@@ -11,6 +11,7 @@ import typer
 from stillspace.cli.console import UsageError, command, out, say
 
 if TYPE_CHECKING:
+    from stillspace.adaptive import AdaptivePlan
     from stillspace.audit import AuditReport
     from stillspace.plan import Plan
 
@@ -118,12 +119,13 @@ def _plan(
     *,
     as_printed: bool,
     default_start: bool,
-) -> Plan:
+) -> Plan | AdaptivePlan:
     """Return the plan to attack, started at a public subspace unless asked otherwise."""
     import numpy as np  # noqa: PLC0415
 
     from stillspace.privacy import RELATIONS  # noqa: PLC0415
-    from stillspace.recipes import PRIVATE, Facts, fixed_plan  # noqa: PLC0415
+    from stillspace.ptr import PtrPlan  # noqa: PLC0415
+    from stillspace.recipes import PRIVATE, Facts, make_plan  # noqa: PLC0415
 
     n, D, r = shape
     epsilon, delta = claim
@@ -141,4 +143,8 @@ def _plan(
     known = PRIVATE[algorithm].options if algorithm in PRIVATE else ()
     if "start" in known and not default_start:
         options = {**options, "start": np.eye(D)[:r]}
-    return fixed_plan(algorithm, facts, **options)
+    plan = make_plan(algorithm, facts, **options)
+    if isinstance(plan, PtrPlan):
+        msg = "An audit sees Gaussian releases; 'ptr' has none: audit it as a function in Python."
+        raise UsageError(msg)
+    return plan
