@@ -136,3 +136,14 @@ def test_it_stands_alone(tmp_path):
         PrivateRobustPCA(2, algorithm="ptr", **BUDGET).fit(EXACT.X[:300])
     with pytest.raises(ValueError, match="below 1/2"):
         PtrPlan("", 2, 1000, 8).calibrate(1.0, 0.6)
+
+
+def test_a_block_of_many_columns_votes_the_same_each_time():
+    """Equal eigenvalues: Lanczos would restart at random, and one block could change another."""
+    from stillspace.ptr import _fit
+
+    block = np.tile(np.eye(2100)[:3], (4, 1))
+    offset = np.random.default_rng(0).random(2100 * 2101 // 2)
+    first = _cell(_fit(block.T, 2), offset, 1e-3)
+    _fit(np.eye(2100)[:5].T.copy(), 2)
+    assert _cell(_fit(block.T, 2), offset, 1e-3) == first

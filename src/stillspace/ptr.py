@@ -23,11 +23,11 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.exceptions import NotAccountedError, NothingReleasedError
-from stillspace.parts.geometry import Orthonormalize, top_eigenvectors
+from stillspace.parts.geometry import Orthonormalize, dense_eigenvectors
 from stillspace.parts.noise import half_laplace
-from stillspace.parts.queries import IrlsPower, SecondMoment
+from stillspace.parts.queries import IrlsPower
 from stillspace.parts.stops import Converged
-from stillspace.plan import MomentStart, Plan
+from stillspace.plan import GivenStart, Plan
 from stillspace.privacy.events import NOTHING, ComposedEvent, Relation, TestedEvent
 from stillspace.release import Release
 from stillspace.rows import MemoryRows
@@ -68,7 +68,7 @@ class PtrPlan:
         """t."""
         epsilon, delta = self._budget
         exact = 1.0 + log(1.0 / ((1.0 + exp(-epsilon / 2.0)) * delta)) / epsilon
-        return exact * (1.0 + 1e-13)  # rounding may not lower it
+        return exact * (1.0 + 1e-13) + 2.0**-49 / epsilon  # rounding may not lower it
 
     @property
     def n_blocks(self) -> int:
@@ -138,18 +138,25 @@ def run_ptr(plan: PtrPlan, rows: MemoryRows, rng: np.random.Generator) -> Result
 
 
 def _fit(XT: FloatArray, r: int) -> FloatArray:
-    """Return the robust subspace of one block: a function of its rows alone."""
+    """Return the robust subspace of one block: a function of its rows alone, whatever they are."""
     D, b = XT.shape
+    try:
+        start = dense_eigenvectors(XT @ XT.T, r)
+    except np.linalg.LinAlgError:
+        return np.full((D, r), np.nan)
     plan = Plan(
         name="block",
-        start=MomentStart(Release(SecondMoment(D), b, z=0.0)),
+        start=GivenStart(start.tobytes(), (D, r)),
         release=Release(IrlsPower(D, r), b, z=0.0),
         geometry=Orthonormalize(r),
         n_components=r,
         n_iter=MOST_PASSES,
         stop=Converged(1e-12),
     )
-    return run(plan, MemoryRows(np.ascontiguousarray(XT)), np.random.default_rng(0)).V
+    try:
+        return run(plan, MemoryRows(np.ascontiguousarray(XT)), np.random.default_rng(0)).V
+    except (np.linalg.LinAlgError, ValueError):  # a vote too: what it says depends on the block
+        return np.full((D, r), np.nan)
 
 
 def _cell(V: FloatArray, offset: FloatArray, width: float) -> bytes:
@@ -171,4 +178,4 @@ def _center(cell: bytes, offset: FloatArray, width: float, D: int, r: int) -> Fl
     middle = (np.frombuffer(cell, dtype=np.int64) + 0.5 - offset) * width
     P = np.zeros((D, D))
     P[np.triu_indices(D)] = middle
-    return top_eigenvectors(P + np.triu(P, 1).T, r)
+    return dense_eigenvectors(P + np.triu(P, 1).T, r)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.project import add_projected
+from stillspace.rows.pairs import PairedRows
 from stillspace.rows.stored import NO_INDEX, Scaling, stored
 
 __all__ = ["Sketch"]
@@ -76,13 +77,20 @@ class Sketch:
         center: FloatArray | None = None,
         scale: FloatArray | None = None,
         missing: float | None = None,
+        pairs: IntArray | None = None,
     ) -> FloatArray:
         """Return `((X − center) / scale) Sᵀ`, shape (n, m); cells equal to `missing` count as 0.
+
+        With `pairs` (k, 2) it is of the differences of these pairs of rows.
 
         `X` is a float64, float32, int8 or uint8 array or a sparse matrix in rows; it is not
         changed. A row with a non-finite cell comes out non-finite, and the others do not notice.
         """
         rows = stored(X)
+        if pairs is not None:
+            rows = PairedRows.of(rows, pairs)
+        if missing is not None and X.dtype == np.float32:
+            missing = float(np.float32(missing))  # the code as the cells hold it
         n, D = rows.shape
         if self.n_features != D:
             msg = f"The sketch is made for {self.n_features} columns; the rows have {D}."

@@ -256,3 +256,38 @@ def test_the_number_of_components_is_chosen(make):
     assert fit.transform(data.X[:5]).shape == (5, 3)
     nothing = make("auto", **BUDGET).fit(np.zeros((200, 6)))
     assert 1 <= len(nothing.components_) <= 5
+
+
+# --- found by review -----------------------------------------------------------------------
+
+
+def test_a_missing_code_means_the_same_with_a_sketch(wide):
+    X = wide.X.astype(np.float32)
+    X[3, :] = 0.1  # not a float32
+    Z = Sketch(3000, 40).apply(X, missing=0.1)
+    assert not Z[3].any()
+    pairs = np.array([[3, 4], [5, 6]])
+    D = Sketch(3000, 40).apply(X, missing=0.1, pairs=pairs)
+    assert not D[0].any()
+    want = Sketch(3000, 40).apply((X[5].astype(float) - X[6].astype(float))[None])
+    np.testing.assert_allclose(D[1], want[0], atol=1e-12)
+
+
+def test_the_number_of_rows_stays_out_of_the_message_of_a_deep_table():
+    deep = [[[1.0], [2.0], [3.0]]] * 57
+    options = {"neighboring_relation": "add-or-remove-one", "public_size": 50}
+    with pytest.raises(ValueError, match="2-d array") as caught:
+        PrivateRobustPCA(1, **options).fit(deep)
+    assert "57" not in str(caught.value)
+
+
+def test_a_ceiling_refuses_a_query_that_its_conversion_does_not_cover():
+    from stillspace.adaptive import AdaptivePlan
+    from stillspace.newton import DampedNewton
+    from stillspace.privacy import GaussianEvent
+    from stillspace.release import CeilingLedger
+
+    plan = AdaptivePlan("x", DampedNewton(5, 2), 100, mu=1.0)
+    ledger = CeilingLedger(ceiling=plan.ceiling(), relation="replace-one")
+    with pytest.raises(LedgerError, match="norm"):
+        ledger.record(GaussianEvent(100.0, 1.0, 3.0))

@@ -24,17 +24,24 @@ STORAGE_TYPES = (np.float64, np.float32, np.int8, np.uint8)
 
 
 def checked_array(
-    estimator: BaseEstimator, X: Any, *, reset: bool, min_samples: int, finite: bool
+    estimator: BaseEstimator,
+    X: Any,
+    *,
+    reset: bool,
+    min_samples: int,
+    finite: bool,
+    hidden: bool = False,
 ) -> Any:
     """Return X as a 2-d array of a storage type, or as sparse rows (CSR).
 
     X is judged by shape and dtype alone, and by finiteness if asked for. scikit-learn's own errors
     print parts of the array for 1-d, complex and non-numeric input, so these three are told apart
-    first.
+    first. `hidden` keeps the number of rows out of every message.
     """
     array = X if sparse.issparse(X) else as_array(X)
     if array.ndim != 2:
-        raise ValueError(_not_a_table(array.shape))
+        shape = ("n", *array.shape[1:]) if hidden else array.shape
+        raise ValueError(_not_a_table(shape))
     with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
         checked = validate_data(
             estimator,

@@ -45,8 +45,8 @@ class View:
         }
         if self.sketch is None:
             return MemoryRows.prepare(X, norm_bound=norm_bound, pairs=pairs, **facts)
-        Z = self.sketch.apply(X, **facts)
-        return MemoryRows.prepare(Z, norm_bound=norm_bound, pairs=pairs)
+        Z = self.sketch.apply(X, pairs=pairs, **facts)
+        return MemoryRows.prepare(Z, norm_bound=norm_bound)
 
     def in_cells(self, point: FloatArray) -> FloatArray:
         """Return a point of the scaled rows in the units of the cells."""
@@ -60,7 +60,7 @@ def chosen_sketch(sketch: Any, D: int, n: int, mu: float) -> Sketch | None:
     """
     if sketch is None:
         return None
-    if isinstance(sketch, Sketch):
+    if type(sketch) is Sketch:  # a subclass might mix rows
         if sketch.n_features != D:
             msg = f"The sketch is made for {sketch.n_features} columns; X has {D}."
             raise ValueError(msg)

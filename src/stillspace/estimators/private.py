@@ -43,6 +43,7 @@ from stillspace.run import Result
 from stillspace.sketch import Sketch
 from stillspace.stages import SUMMARIES, Stages, distance_quantiles, plan_stages
 
+LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
 """The largest number of components that n_components="auto" may choose."""
 
@@ -104,7 +105,8 @@ class _PrivateEstimator(SubspaceEstimator):
                 not_private_because=reasons,
             )
         pairs = draw_pairs(told, rng) if view.paired else None
-        X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=raising)
+        least = 0 if hidden else 2
+        X = checked_array(self, X, reset=True, min_samples=least, finite=raising, hidden=hidden)
         if X.shape != (told, D):
             msg = "X did not have the shape that it told; pass a plain array."
             raise ValueError(msg)
@@ -156,6 +158,9 @@ class _PrivateEstimator(SubspaceEstimator):
                 )
                 raise ValueError(msg)
             radius = checked_positive("radius", self.radius)
+            if radius > LARGEST_RADIUS:
+                msg = f"radius must be at most {LARGEST_RADIUS:g}, got {radius:g}."
+                raise ValueError(msg)
         elif self.radius is not None:
             msg = "radius is for center='median'; leave it out."
             raise ValueError(msg)

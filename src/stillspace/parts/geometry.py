@@ -34,14 +34,22 @@ LANCZOS_FROM, LANCZOS_PART = 2048, 64
 
 
 def top_eigenvectors(M: FloatArray, r: int) -> FloatArray:
-    """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first."""
+    """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first.
+
+    Post-processing. For a large matrix with equal eigenvalues Lanczos may restart at random, so a
+    function of rows that must be the same each time takes `dense_eigenvectors`.
+    """
     if len(M) >= LANCZOS_FROM and r * LANCZOS_PART <= len(M):
-        # The start vector is fixed: the answer depends on M alone.
         v0 = np.random.default_rng(0).standard_normal(len(M))
         try:
             return np.ascontiguousarray(eigsh(M, k=r, which="LA", v0=v0)[1][:, ::-1])
         except ArpackError:  # no convergence, or a zero matrix
             pass
+    return dense_eigenvectors(M, r)
+
+
+def dense_eigenvectors(M: FloatArray, r: int) -> FloatArray:
+    """Return the same by LAPACK at any size: a function of M alone."""
     return np.ascontiguousarray(np.linalg.eigh(M)[1][:, : -r - 1 : -1])
 
 
