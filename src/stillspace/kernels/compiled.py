@@ -29,7 +29,7 @@ def _work_out(
 def _worked_out(XT: FloatArray, V: FloatArray, *, residuals: bool) -> tuple[FloatArray, FloatArray]:
     """Return scores (r, b) and residuals (D, b)."""
     (D, b), r = XT.shape, V.shape[1]
-    groups, wide = -(-b // LANES), -(-r // 4) * 4
+    groups, wide = -(-b // LANES), max(r + r % 2, 4)
     X, basis = np.zeros((D, groups * LANES)), np.zeros((D, wide))
     X[:, :b], basis[:, :r] = XT, V
     grouped = np.ascontiguousarray(X.reshape(D, groups, LANES).transpose(1, 0, 2))

@@ -76,7 +76,7 @@ class Adder:
         columns, wanted = terms.V.shape
         self.D, self.used = filled(columns), filled(wanted, 2)
         self._few = self.used <= FEW and terms.kind in (GLAD, NEWTON)
-        D, r = self.D, FEW if self._few else filled(wanted, 4)
+        D, r = self.D, FEW if self._few else max(self.used, 4)
         V = np.zeros((D, r))
         V[:columns, :wanted] = terms.V
         work = np.empty(2 * D if self._few else (2 * r + 3 + D) * filled(rows))

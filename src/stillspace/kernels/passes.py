@@ -6,7 +6,7 @@ last step, adding finished terms up, may take any order (SPEC 4).
 Two functions, one for one or two components and one for any number. Both take a block X
 (groups, D, 8): groups of eight rows as columns, 8 (D + 1) entries apart, so that the same place of
 many groups does not fall on the same place of a cache. D is a multiple of 8, the basis V is (D, r),
-r = 2 (`few`) or a multiple of 4 (`many`), filled up with zeros, of which an even number is `used`.
+r = 2 (`few`) or even and at least 4 (`many`), filled up with zeros; an even number is `used`.
 Then follow which terms, and their constants; a scratch `work`; and `sums`: of D · used entries in
 turned tiles of 8 × 2 (`few`) or 4 × 2 (`many`), 8 places for a number, products of scores in turned
 tiles of 4 × 2. `jobs.Adder` prepares and reads all that. A block is added to `sums` at once:
@@ -83,7 +83,9 @@ def _add_curvature(
             store(work, y + q, cut)
             store(work, w + q, multiply(cut, u))
     sums[to] += total(number)
-    add_products(work, weighed, r, 8 * r, work, scores, r, used, groups, sums, to + 8)
+    # what a tile has more than r rows goes to places that nobody reads
+    wide = (r + 3) // 4 * 4
+    add_products(work, weighed, wide, 8 * r, work, scores, r, used, groups, sums, to + 8)
 
 
 @jit

@@ -1,9 +1,9 @@
 """Eight rows at a time: the one routine for scores, for residuals, and for sums of products.
 
 A group is (D, 8): eight rows as columns. Arrays are flat, and a routine gets the offsets at which
-its matrices begin. The number of components r is a multiple of 4; a component, coordinate or row of
-zeros that fills up a shape changes no bit of the others: it adds and subtracts exact zeros. Inside
-one row the operations and their order are those of `reference`.
+its matrices begin. The number of components r is even and at least 4; they are taken by 8, 6 or 4.
+A component, coordinate or row of zeros that fills up a shape changes no bit of the others: it adds
+and subtracts exact zeros. Inside one row the operations and their order are those of `reference`.
 """
 
 from __future__ import annotations
@@ -25,36 +25,52 @@ def add_scores(
 ) -> None:
     """Add what the coordinates begin…end of X[x0:] (D, 8) give of `Vᵀx` to Y[to:] (r, 8)."""
     j = 0
-    while j + 8 <= r:
-        q, v = to + 8 * j, begin * r + j
-        y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-        y4, y5, y6, y7 = load(Y, q + 32), load(Y, q + 40), load(Y, q + 48), load(Y, q + 56)
-        for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
-            x = load(X, at)
-            y0 = add(y0, multiply(spread(V, v), x))
-            y1 = add(y1, multiply(spread(V, v + 1), x))
-            y2 = add(y2, multiply(spread(V, v + 2), x))
-            y3 = add(y3, multiply(spread(V, v + 3), x))
-            y4 = add(y4, multiply(spread(V, v + 4), x))
-            y5 = add(y5, multiply(spread(V, v + 5), x))
-            y6 = add(y6, multiply(spread(V, v + 6), x))
-            y7 = add(y7, multiply(spread(V, v + 7), x))
-            v += r
-        _store_four(Y, q, y0, y1, y2, y3)
-        _store_four(Y, q + 32, y4, y5, y6, y7)
-        j += 8
     while j < r:
-        q, v = to + 8 * j, begin * r + j
-        y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-        for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
-            x = load(X, at)
-            y0 = add(y0, multiply(spread(V, v), x))
-            y1 = add(y1, multiply(spread(V, v + 1), x))
-            y2 = add(y2, multiply(spread(V, v + 2), x))
-            y3 = add(y3, multiply(spread(V, v + 3), x))
-            v += r
-        _store_four(Y, q, y0, y1, y2, y3)
-        j += 4
+        left, q, v = r - j, to + 8 * j, begin * r + j
+        if left >= 8 and left != 10:
+            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
+            y4, y5, y6, y7 = load(Y, q + 32), load(Y, q + 40), load(Y, q + 48), load(Y, q + 56)
+            for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
+                x = load(X, at)
+                y0 = add(y0, multiply(spread(V, v), x))
+                y1 = add(y1, multiply(spread(V, v + 1), x))
+                y2 = add(y2, multiply(spread(V, v + 2), x))
+                y3 = add(y3, multiply(spread(V, v + 3), x))
+                y4 = add(y4, multiply(spread(V, v + 4), x))
+                y5 = add(y5, multiply(spread(V, v + 5), x))
+                y6 = add(y6, multiply(spread(V, v + 6), x))
+                y7 = add(y7, multiply(spread(V, v + 7), x))
+                v += r
+            _store_four(Y, q, y0, y1, y2, y3)
+            _store_four(Y, q + 32, y4, y5, y6, y7)
+            j += 8
+        elif left >= 6:
+            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
+            y4, y5 = load(Y, q + 32), load(Y, q + 40)
+            for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
+                x = load(X, at)
+                y0 = add(y0, multiply(spread(V, v), x))
+                y1 = add(y1, multiply(spread(V, v + 1), x))
+                y2 = add(y2, multiply(spread(V, v + 2), x))
+                y3 = add(y3, multiply(spread(V, v + 3), x))
+                y4 = add(y4, multiply(spread(V, v + 4), x))
+                y5 = add(y5, multiply(spread(V, v + 5), x))
+                v += r
+            _store_four(Y, q, y0, y1, y2, y3)
+            store(Y, q + 32, y4)
+            store(Y, q + 40, y5)
+            j += 6
+        else:
+            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
+            for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
+                x = load(X, at)
+                y0 = add(y0, multiply(spread(V, v), x))
+                y1 = add(y1, multiply(spread(V, v + 1), x))
+                y2 = add(y2, multiply(spread(V, v + 2), x))
+                y3 = add(y3, multiply(spread(V, v + 3), x))
+                v += r
+            _store_four(Y, q, y0, y1, y2, y3)
+            j += 4
 
 
 @part
@@ -76,39 +92,56 @@ def residual(
     to a basis comes from here, or from the same operations in `passes.few`.
     """
     j, S, s, before = 0, X, x0, square
-    while j + 8 <= r:
-        q, v = y + 8 * j, begin * r + j
-        y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-        y4, y5, y6, y7 = load(Y, q + 32), load(Y, q + 40), load(Y, q + 48), load(Y, q + 56)
-        square = before
-        for at in range(8 * begin, 8 * end, 8):
-            x = load(S, s + at)
-            x = subtract(x, multiply(spread(V, v), y0))
-            x = subtract(x, multiply(spread(V, v + 1), y1))
-            x = subtract(x, multiply(spread(V, v + 2), y2))
-            x = subtract(x, multiply(spread(V, v + 3), y3))
-            x = subtract(x, multiply(spread(V, v + 4), y4))
-            x = subtract(x, multiply(spread(V, v + 5), y5))
-            x = subtract(x, multiply(spread(V, v + 6), y6))
-            x = subtract(x, multiply(spread(V, v + 7), y7))
-            store(R, r0 + at, x)
-            square = add(square, multiply(x, x))
-            v += r
-        j, S, s = j + 8, R, r0
     while j < r:
-        q, v = y + 8 * j, begin * r + j
-        y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-        square = before
-        for at in range(8 * begin, 8 * end, 8):
-            x = load(S, s + at)
-            x = subtract(x, multiply(spread(V, v), y0))
-            x = subtract(x, multiply(spread(V, v + 1), y1))
-            x = subtract(x, multiply(spread(V, v + 2), y2))
-            x = subtract(x, multiply(spread(V, v + 3), y3))
-            store(R, r0 + at, x)
-            square = add(square, multiply(x, x))
-            v += r
-        j, S, s = j + 4, R, r0
+        left, q, v = r - j, y + 8 * j, begin * r + j
+        if left >= 8 and left != 10:
+            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
+            y4, y5, y6, y7 = load(Y, q + 32), load(Y, q + 40), load(Y, q + 48), load(Y, q + 56)
+            square = before
+            for at in range(8 * begin, 8 * end, 8):
+                x = load(S, s + at)
+                x = subtract(x, multiply(spread(V, v), y0))
+                x = subtract(x, multiply(spread(V, v + 1), y1))
+                x = subtract(x, multiply(spread(V, v + 2), y2))
+                x = subtract(x, multiply(spread(V, v + 3), y3))
+                x = subtract(x, multiply(spread(V, v + 4), y4))
+                x = subtract(x, multiply(spread(V, v + 5), y5))
+                x = subtract(x, multiply(spread(V, v + 6), y6))
+                x = subtract(x, multiply(spread(V, v + 7), y7))
+                store(R, r0 + at, x)
+                square = add(square, multiply(x, x))
+                v += r
+            j += 8
+        elif left >= 6:
+            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
+            y4, y5 = load(Y, q + 32), load(Y, q + 40)
+            square = before
+            for at in range(8 * begin, 8 * end, 8):
+                x = load(S, s + at)
+                x = subtract(x, multiply(spread(V, v), y0))
+                x = subtract(x, multiply(spread(V, v + 1), y1))
+                x = subtract(x, multiply(spread(V, v + 2), y2))
+                x = subtract(x, multiply(spread(V, v + 3), y3))
+                x = subtract(x, multiply(spread(V, v + 4), y4))
+                x = subtract(x, multiply(spread(V, v + 5), y5))
+                store(R, r0 + at, x)
+                square = add(square, multiply(x, x))
+                v += r
+            j += 6
+        else:
+            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
+            square = before
+            for at in range(8 * begin, 8 * end, 8):
+                x = load(S, s + at)
+                x = subtract(x, multiply(spread(V, v), y0))
+                x = subtract(x, multiply(spread(V, v + 1), y1))
+                x = subtract(x, multiply(spread(V, v + 2), y2))
+                x = subtract(x, multiply(spread(V, v + 3), y3))
+                store(R, r0 + at, x)
+                square = add(square, multiply(x, x))
+                v += r
+            j += 4
+        S, s = R, r0
     return square
 
 
