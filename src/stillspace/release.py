@@ -78,7 +78,7 @@ class CeilingLedger(Ledger):
             raise LedgerError(msg)
         if not event.norm_bound <= event.difference_bound <= 2.0 * event.norm_bound:
             msg = (
-                "A ceiling holds queries with norm ≤ difference ≤ 2 · norm (AdaptivePlan.ceiling)."
+                "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
             )
             raise LedgerError(msg)
         spent = self.spent + count * event.squared_mu(self.relation)
