@@ -77,9 +77,7 @@ class CeilingLedger(Ledger):
             msg = "Only Gaussian releases of all rows may be chosen from earlier releases."
             raise LedgerError(msg)
         if not event.norm_bound <= event.difference_bound <= 2.0 * event.norm_bound:
-            msg = (
-                "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
-            )
+            msg = "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
             raise LedgerError(msg)
         spent = self.spent + count * event.squared_mu(self.relation)
         coordinates = self.coordinates + count * event.coordinates
