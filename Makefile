@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format evidence bench clean
+.PHONY: demo test check format evidence bench utility reproduction clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,6 +34,12 @@ evidence: $(STAMP)  ## the longer proofs; writes the tables in evidence/
 bench: $(STAMP)  ## speed against peers, about 10 minutes on 2 cores; writes benchmarks/README.md
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python -m benchmarks --write
+
+utility: $(STAMP)  ## accuracy against other private PCA, about 40 minutes on 2 cores; writes benchmarks/utility
+	$(BIN)/python -m benchmarks.utility --write
+
+reproduction: $(STAMP)  ## the paper's experiments at their full size, hours; goes on where it was interrupted
+	$(BIN)/stillspace reproduce all --size paper --out reproduction $(if $(POPRES),--data $(POPRES)) --docs docs
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._measure import exponent, race
-from benchmarks._peak import fit, peak_beyond
+from benchmarks._peak import fill, fit, peak_beyond
 from benchmarks._rows import Row, Spread, at_most
 
 TOPIC = "growth"
-BASE = {"n": 20_000, "D": 64, "r": 4, "T": 30}
+BASE = {"n": 20_000, "D": 64, "r": 4, "T": 0}
+"""T = 0: the default algorithm. Along T it is dp-ggd, whose iterations can be chosen."""
 SIZES = {
     "n": (10_000, 20_000, 40_000, 80_000, 160_000, 320_000),
     "D": (16, 32, 64, 128, 256, 512),
@@ -20,7 +21,7 @@ SIZES = {
     "T": (10, 20, 40, 80, 160, 320),
 }
 TIME_LIMITS = {"n": 1.1, "D": 2.0, "r": 1.1, "T": 1.1}
-LARGE = {"n": 1_000_000, "D": 100, "r": 5, "T": 3}
+LARGE = {"n": 1_000_000, "D": 100, "r": 5, "T": 0}
 """800 MB of data: what does not grow with n is then below a tenth."""
 _LEAST = 2**20
 """Peaks below 1 MiB are the allocator's, not ours."""
@@ -44,21 +45,24 @@ class Curve:
 def measure(axis: str, quick: bool) -> Curve:
     sizes = SIZES[axis][:4] if quick else SIZES[axis]
     shapes = {str(size): {**BASE, axis: size} for size in sizes}
-    X = {key: data(s["n"], s["D"]) for key, s in shapes.items()}
+    X = {key: data(s["n"], s["D"], s["r"]) for key, s in shapes.items()}
     runners = {key: partial(fit, X[key], s["r"], s["T"]) for key, s in shapes.items()}
     done = race(runners, turns=2 if quick else 3, budget=4 if quick else 25)
     memory = tuple(max(peak_beyond(**s), _LEAST) for s in shapes.values())
     return Curve(axis, sizes, tuple(done.seconds(key) for key in shapes), memory)
 
 
-def data(n: int, D: int) -> np.ndarray:
-    return np.random.default_rng(0).random((n, D)) - 0.5
+def data(n: int, D: int, r: int) -> np.ndarray:
+    X = np.empty((n, D))
+    fill(X, r)
+    return X
 
 
 def rows(quick: bool, picture: Path | None = None) -> Iterator[Row]:
     curves = [measure(axis, quick) for axis in SIZES]
     for curve in curves:
-        others = ", ".join(f"{k}={v}" for k, v in BASE.items() if k != curve.axis)
+        others = ", ".join(f"{k}={v}" for k, v in BASE.items() if k not in (curve.axis, "T"))
+        others += ", dp-ggd" if curve.axis == "T" else ", default algorithm"
         span = f"{curve.axis} = {curve.sizes[0]} … {curve.sizes[-1]} ({others})"
         time = Spread.exactly(curve.tail(curve.seconds))
         limit = at_most(TIME_LIMITS[curve.axis])
@@ -102,6 +106,7 @@ def plot(curves: list[Curve], path: Path) -> None:
         column[-1].set_xlabel(curve.axis)
     axes[0, 0].set_ylabel("seconds")
     axes[1, 0].set_ylabel("peak beyond X, MiB")
-    base = ", ".join(f"{k}={v}" for k, v in BASE.items())
-    figure.suptitle(f"One private fit (dp-ggd, ε=1); where not varied: {base}")
+    base = ", ".join(f"{k}={v}" for k, v in BASE.items() if k != "T")
+    title = f"One private fit, ε=1 (along T: dp-ggd); where not varied: {base}"
+    figure.suptitle(title)
     figure.savefig(path, dpi=110, metadata={"Software": None})

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, audits, defences, kills, mutants, noise, sensitivity
+from evidence import accuracy, audits, defences, kills, mutants, noise, robust, sensitivity
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -12,8 +12,11 @@ PROOFS: dict[str, Callable[[], str]] = {
     "noise": noise.table,
     "recovery": accuracy.recovery,
     "noiseless": accuracy.noiseless,
-    "first-auto": accuracy.first_auto,
+    "default-plan": accuracy.default_plan,
     "large-epsilon": accuracy.large_epsilon,
+    "losses": robust.losses,
+    "centers": robust.centers,
+    "false-alarms": robust.false_alarms,
     "kills": kills.kills_table,
     "races": kills.races_table,
     "audits": audits.table,

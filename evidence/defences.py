@@ -173,8 +173,8 @@ CHANGES = [
         (
             (
                 "kernels/passes.py",
-                "w = w / max(w * (distance[i] * size[i]), 1.0)",
-                "w = w / 1.0",
+                "finite_or_zero(divide(weight, clip))",
+                "finite_or_zero(weight)",
             ),
         ),
     ),

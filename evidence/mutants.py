@@ -60,14 +60,14 @@ MUTANTS = [
     Mutant(
         "clip removed",
         "kernels/passes.py",
-        "w = w / max(w * (distance[i] * size[i]), 1.0)",
-        "w = w / 1.0",
+        "clip = larger(multiply(weight, multiply(distance, root(square))), one)",
+        "clip = one",
     ),
     Mutant(
         "floor removed",
         "kernels/passes.py",
-        "w = 1.0 / max(distance[i], floor)",
-        "w = 1.0 / max(distance[i], 1e-300)",
+        "larger(distance, constant(floor)))\n    clip",
+        "larger(distance, constant(1e-300)))\n    clip",
     ),
     Mutant(
         "divisor taken from the batch",
@@ -83,10 +83,12 @@ MUTANTS = [
         "self.norm_bound",
     ),
     Mutant(
-        "one row's term depends on its neighbours (BLAS residual)",
+        "a residual in another order than the specified one",
         "kernels/passes.py",
-        "    Y = scores(XT, V)\n    distance = _distances(XT, V, Y, R)\n    size = np.zeros(b)",
-        "    Y = np.dot(V.T, XT)\n    distance = _distances(XT, V, Y, R)\n    size = np.zeros(b)",
+        "    x = subtract(load(X, at), multiply(spread(V, v), y0))\n"
+        "    return subtract(x, multiply(spread(V, v + 1), y1))",
+        "    x = add(multiply(spread(V, v), y0), multiply(spread(V, v + 1), y1))\n"
+        "    return subtract(load(X, at), x)",
         tests=("tests/parts/test_bits.py",),
     ),
     Mutant(

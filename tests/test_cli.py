@@ -69,7 +69,7 @@ def test_a_private_fit(table: Path) -> None:
     assert list(model.feature_names_in_) == NAMES.split(",")
     assert subspace_error(model.components_, DATA.components) < 0.05
     assert "(1, 1e-06)-differential privacy under replace-one" in result.stdout
-    assert "auto: a start from private PCA with 20% of the budget" in result.stdout
+    assert "auto: private PCA, then damped Newton steps with a late cut" in result.stdout
     assert str(table.parent / "m.npz") in result.stdout
     assert result.stderr == ""
 
@@ -155,6 +155,24 @@ def test_warnings_are_one_line_and_do_not_stop_the_fit(table: Path) -> None:
 def test_wrong_options_get_one_sentence(table: Path, args: list[str], sentence: str) -> None:
     assert_refused(fit(table, *args), sentence)
     assert sorted(os.listdir(table.parent)) == ["table.csv"]
+
+
+def test_a_robust_fit_finds_its_components_and_centre(tmp_path: Path) -> None:
+    data = make_haystack(400, 6, 2, inlier_ratio=0.7, center_shift=3.0, random_state=0)
+    table = tmp_path / "shifted.csv"
+    np.savetxt(table, data.X, delimiter=",")
+    for args in ([], ["--center", "pairs"], ["--center", "median"]):
+        out = ["--without-privacy", "--force", "--out", tmp_path / "m.npz"]
+        result = run("fit", table, "--components", "auto", *out, *args)
+        assert result.exit_code == 0, result.output
+        assert "best of several starts" in result.stdout
+        model = load_model(tmp_path / "m.npz")
+        assert model.components_.shape == (2, 6)
+        limit = 1e-2 if args == ["--center", "median"] else 1e-20
+        assert subspace_error(model.components_, data.components) < limit
+    result = run("fit", table, "--components", "2", *out, "--center", "none")
+    assert not load_model(tmp_path / "m.npz").center_.any()
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize("args", [["--components", "two"], ["--nonsense"]])
@@ -317,11 +335,13 @@ def test_a_header_of_numbers_must_be_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [*PRIVATE, *ROBUST])
 def test_every_plan_has_words(name: str) -> None:
     budget = {"epsilon": 1.0, "delta": 1e-6} if name in PRIVATE else {}
-    options = {"n_iter": 3} if not name.endswith("pca") else {}
-    words = plan_in_words(make_plan(name, Facts(500, 6, 2, **budget), **options))
+    table = PRIVATE if name in PRIVATE else ROBUST
+    options = {"n_iter": 3} if "n_iter" in table[name].options else {}
+    words = plan_in_words(make_plan(name, Facts(5000, 6, 2, **budget), **options))
     assert words.startswith(f"{name}: ")
     assert words.endswith(".")
-    assert ("noise" in words) == (name in PRIVATE or name.startswith("n"))
+    noisy = name in PRIVATE or name.startswith("n")
+    assert ("noise" in words or "private" in words) == noisy
 
 
 # --- demo, version, entry points -----------------------------------------------------------
@@ -450,3 +470,67 @@ def test_budget_refusals(table: Path, tmp_path: Path) -> None:
     public = ("--without-privacy", "--budget", ledger)
     assert_refused(fit(table, *public, epsilon=None), "promises nothing")
     assert_refused(fit(table, "--budget", ledger, "--algorithm", "dp-sggd"), "kind renyi")
+
+
+# --- reproduce -----------------------------------------------------------------------------
+
+
+def test_reproduce_writes_tables_figures_and_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stillspace.reproduce.cells import Setting
+    from stillspace.reproduce.convergence import Convergence
+
+    monkeypatch.setattr(Convergence, "setting", Setting(300, 5, n_iter=120))
+    monkeypatch.setitem(Convergence.runs, "quick", 2)
+    monkeypatch.setitem(Convergence.data_sets, "quick", 1)
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    options = ["--out", out, "--docs", docs, "--workers", 1]
+    result = run("reproduce", "convergence", *options)
+    assert result.exit_code == 0
+    assert "convergence:  At the honest budget" in result.stdout
+    assert "15/15 cells" in result.stderr
+    for name in ("convergence.csv", "convergence.png", "convergence.svg", "reproduction.md"):
+        assert (out / name).exists()
+    assert (docs / "reproduction.md").exists()
+    assert (docs / "reproduction" / "convergence.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("convergense",), "no experiment 'convergense'"),
+        (("popres", "--size", "huge"), "no size 'huge'"),
+        (("convergence", "--data", "x"), "--data is for popres (or all)"),
+        (("popres", "--redo", "theirs"), "no column 'theirs'"),
+        (("popres", "--data", "no-such-folder"), "is not a folder"),
+    ],
+)
+def test_reproduce_refuses(args: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    assert_refused(run("reproduce", *args, "--out", tmp_path), sentence)
+
+
+def test_stages_reach_the_estimator(table: Path) -> None:
+    options = ["--center", "pairs", "--summary", "variances", "--summary", "distances"]
+    result = fit(table, *options, epsilon=3.0)
+    assert result.exit_code == 0
+    model = load_model(table.parent / "m.npz")
+    assert model.variances_.shape == (len(model.components_),)
+    assert "Variances:" in result.stdout
+    assert "Distances:" in result.stdout
+    assert "Route:" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sketch", "wide"], "auto, none or a whole number"),
+        (["--center", "median"], "needs radius"),
+        (["--summary", "skewness"], "'variances'"),
+    ],
+)
+def test_wrong_stages_are_one_sentence(table: Path, options: list[str], words: str) -> None:
+    result = fit(table, *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr

@@ -7,6 +7,7 @@ import pytest
 
 from stillspace import executors
 from stillspace.exceptions import LedgerError
+from stillspace.kernels import loops
 from stillspace.parts.geometry import EntropicMirror, Geodesic, Polar, WaterFilling
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.outputs import Average, Last
@@ -192,7 +193,7 @@ def test_large_rows_stay_where_they_are(monkeypatch):
 
 def test_the_chain_of_additions_is_not_longer_than_what_is_charged(monkeypatch):
     """SPEC 4 (b): the slack in the event counts `rows.chain_length`."""
-    assert executors.loops.chain_length(2000) <= chain_length(2000)
+    assert loops.chain_length(2000) <= chain_length(2000)
     shape = (300, 7, 3)
     monkeypatch.setattr(executors, "chain_length", lambda n: 50)
     assert compiled(plan_of(shape), rows_of(*shape)) is None
@@ -228,3 +229,28 @@ def test_a_compiled_run_finds_the_subspace():
         plan = plan_of((600, 12, 2), geometry, "without", n_iter=300)
         V = run(plan, rows, seeded_generator(0)).V
         assert np.linalg.norm(V[2:]) < 0.1
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("output", [Last(), Average()])
+def test_a_watched_run_gives_the_bits_of_an_unwatched_one(geometry, sampling, output, monkeypatch):
+    """Compiled, in chunks, and step by step; what is seen last is what the answer is made of."""
+    shape = (300, 7, 3)
+    rows, plan = rows_of(*shape), plan_of(shape, geometry, sampling, 3.0, output)
+    monkeypatch.setattr(executors, "CHUNK_BYTES", 8 * 100 * 7)
+    at = frozenset({0, 1, 2, 13, 37, 60})
+    for compiled_too in (True, False):
+        if not compiled_too:
+            monkeypatch.setattr("stillspace.run.compiled_loop", lambda *_: None)
+        seen = {}
+
+        def see(done, memory, point, seen=seen):
+            seen[done] = (memory.copy(), point.copy())
+
+        plain_run = run(plan, rows, seeded_generator(0))
+        watched = run(plan, rows, seeded_generator(0), watch=executors.Watch(at, see))
+        np.testing.assert_array_equal(watched.V, plain_run.V)
+        assert watched.event == plain_run.event
+        assert set(seen) == at
+        np.testing.assert_array_equal(plan.output.basis(seen[60][0], 3), watched.V)

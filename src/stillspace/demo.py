@@ -73,7 +73,7 @@ def run_demo(seed: int = 0, epsilon: float = 1.0) -> Demo:
     )
     methods: tuple[tuple[str, Any], ...] = (
         ("PCA (scikit-learn)", PCA(N_COMPONENTS)),
-        ("RobustPCA", RobustPCA(N_COMPONENTS)),
+        ("RobustPCA", RobustPCA(N_COMPONENTS, center=None)),
         ("PrivatePCA", PrivatePCA(N_COMPONENTS, epsilon=epsilon)),
         ("PrivateRobustPCA", PrivateRobustPCA(N_COMPONENTS, epsilon=epsilon)),
     )

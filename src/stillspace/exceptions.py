@@ -9,6 +9,10 @@ class LedgerError(RuntimeError):
     """What ran is not what was planned: the result is withheld."""
 
 
+class NothingReleasedError(RuntimeError):
+    """A test that the guarantee covers came out against a release; the budget is spent."""
+
+
 class BudgetError(RuntimeError):
     """A ledger cannot be opened, read or written; no row was read."""
 
@@ -23,3 +27,7 @@ class PrivacyWarning(UserWarning):
 
 class SeededNoiseWarning(UserWarning):
     """The noise of a private fit was seeded: for experiments only."""
+
+
+class DisagreementWarning(UserWarning):
+    """A robust fit has rivals: another subspace, or another number of components, is as good."""

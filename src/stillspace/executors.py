@@ -7,14 +7,15 @@ that a subclass with other ideas never runs the stock kernel. The plain loop is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import prod
+from itertools import pairwise
+from math import inf, prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import loops
 from stillspace.parts.geometry import EntropicMirror, Polar, WaterFilling
 from stillspace.parts.outputs import Average, Last
 from stillspace.parts.queries import Glad, Reaper
@@ -23,7 +24,7 @@ from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plan import Plan
 from stillspace.release import Draws, Ledger, Release, Seen, Witness
-from stillspace.rows import MemoryRows, chain_length
+from stillspace.rows import MemoryRows, Rows, chain_length
 
 MOST_CELLS = 2**20
 """Above this many cells (8 MB of float64) rows are not copied for a compiled loop: passes over
@@ -40,6 +41,37 @@ _NO_INDICES: IntArray = np.empty(0, dtype=np.int64)
 _NOTHING: FloatArray = np.empty((0, 0, 0, 0))
 
 
+def _loops() -> Any:
+    """Return the compiled loops; importing them costs some, and many fits need none."""
+    from stillspace.kernels import loops  # noqa: PLC0415
+
+    return loops
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A look at the points of a run, after the numbers of iterations in `at` (0 is the start).
+
+    `see(done, memory, point)` gets what the output rule has by then and the point itself, each a
+    basis (D, r) or a matrix (D, D) that it must not change. Points are post-processing of
+    releases, so looking costs no privacy beyond what the run promises.
+    """
+
+    at: frozenset[int]
+    see: Callable[[int, FloatArray, FloatArray], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Onlookers:
+    """Who looks at a run: a watch at its points, a witness (an audit) at its releases."""
+
+    watch: Watch | None = None
+    witness: Witness | None = None
+
+
+NOBODY = Onlookers()
+
+
 @dataclass(slots=True)
 class CompiledLoop(ABC):
     """A plan's iterations on a copy of the rows, a chunk of stacked draws at a time."""
@@ -51,22 +83,39 @@ class CompiledLoop(ABC):
     average: FloatArray
 
     def run(
-        self, rng: np.random.Generator, ledger: Ledger, witness: Witness | None = None
+        self, rng: np.random.Generator, ledger: Ledger, lookers: Onlookers = NOBODY
     ) -> FloatArray:
         """Run all iterations; return what the output rule makes its basis of."""
+        watch, witness = lookers.watch, lookers.witness
         done, n_iter = 0, self.plan.n_iter
         while done < n_iter:
             count = min(self._chunk(), n_iter - done)
             draws = self.release.draws(done, count, self.n_rows, rng, ledger)
-            seen = np.empty((count, 2, *self.release.query.shape) if witness else (0, 0, 0, 0))
-            used = self.advance(draws, done, seen)
+            shape = (count, 2, *self.release.query.shape) if witness else (0, 0, 0, 0)
+            seen, used = np.empty(shape), 0
+            for part in self._parts(draws, done, watch):
+                used += self.advance(part, done + used, seen[used:])
+                if watch is not None and done + used in watch.at:
+                    watch.see(done + used, self.memory(), self.point())
             if used != count:
                 msg = f"A compiled loop used {used} of {count} draws."
                 raise RuntimeError(msg)
             if witness is not None:
                 witness(Seen(self.release, done, seen[:, 0], seen[:, 1], draws.selections))
             done += used
+        return self.memory()
+
+    def memory(self) -> FloatArray:
+        """Return what the output rule makes its basis of."""
         return self.average if self.average.size else self.point()
+
+    @staticmethod
+    def _parts(draws: Draws, first: int, watch: Watch | None) -> Iterator[Draws]:
+        """Yield the draws of a chunk, cut where they are watched."""
+        looks = watch.at if watch is not None else frozenset()
+        cuts = sorted(k - first for k in looks if 0 < k - first < len(draws))
+        for low, high in pairwise([0, *cuts, len(draws)]):
+            yield draws if high - low == len(draws) else draws.part(low, high)
 
     def advance(self, draws: Draws, first: int, seen: FloatArray = _NOTHING) -> int:
         """Run as many iterations as there are draws, from iteration `first`; return how many."""
@@ -110,7 +159,7 @@ class GladLoop(CompiledLoop):
         query = self.release.query
         assert isinstance(query, Glad)
         facts = (query.D, query.r, query.floor, self.release.divisor)
-        return loops.glad_polar(*chunk, facts, self.V, self.average, seen)
+        return int(_loops().glad_polar(*chunk, facts, self.V, self.average, seen))
 
     def point(self) -> FloatArray:
         """Return V."""
@@ -132,7 +181,8 @@ class ReaperLoop(CompiledLoop):
         query = self.release.query
         assert isinstance(query, Reaper)
         facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
-        return loops.reaper(*chunk, facts, self.geometry, self.P, self.dual, self.average, seen)
+        state = (self.P, self.dual, self.average, seen)
+        return int(_loops().reaper(*chunk, facts, self.geometry, *state))
 
     def point(self) -> FloatArray:
         """Return P."""
@@ -144,13 +194,15 @@ def _steps(schedule: Schedule, first: int, count: int) -> FloatArray:
     return np.array([schedule.step(k) for k in range(first, first + count)], dtype=np.float64)
 
 
-def compiled_loop(plan: Plan, rows: MemoryRows, state: Any) -> CompiledLoop | None:
+def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     """Return the compiled loop for a plan from the given state of its geometry, or None."""
     release = plan.release
-    if release is None or not _covered(plan, release) or not _small(release, rows):
+    if release is None or type(rows) is not MemoryRows:
+        return None
+    if not _covered(plan, release) or not _small(release, rows):
         return None
     query, geometry = release.query, plan.geometry
-    sampled = type(release.sampling) is not All
+    loops, sampled = _loops(), type(release.sampling) is not All
     lay_out = loops.as_stretches if sampled else loops.as_blocks
     average = np.zeros((query.D, query.D) if type(plan.output) is Average else (0, 0))
     D = loops.padded(query.D, 4)
@@ -171,7 +223,8 @@ def compiled_loop(plan: Plan, rows: MemoryRows, state: Any) -> CompiledLoop | No
 def _covered(plan: Plan, release: Release) -> bool:
     """Whether a compiled loop does exactly what this plan says."""
     query, geometry = type(release.query), type(plan.geometry)
-    known = (query is Glad and geometry is Polar) or (
+    uncut = getattr(release.query, "cut", inf) == inf
+    known = (query is Glad and uncut and geometry is Polar) or (
         query is Reaper and geometry in (WaterFilling, EntropicMirror)
     )
     sigmas = {bool(z) for z in release.z} if isinstance(release.z, tuple) else {True}
@@ -193,5 +246,5 @@ def _small(release: Release, rows: MemoryRows) -> bool:
     Judged by the public size: the executors round differently, so a choice by the number of rows
     would tell it where it is secret.
     """
-    fits = loops.chain_length(release.rows_bound) <= chain_length(release.rows_bound)
-    return type(rows) is MemoryRows and release.size * rows.n_columns <= MOST_CELLS and fits
+    fits = _loops().chain_length(release.rows_bound) <= chain_length(release.rows_bound)
+    return release.size * rows.n_columns <= MOST_CELLS and fits

@@ -22,15 +22,17 @@ from stillspace._files import write_atomically
 from stillspace._typing import FloatArray
 from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.privacy import Guarantee
+from stillspace.sketch import Sketch
 
 __all__ = ["Model", "load_model", "save_model"]
 
 Model: TypeAlias = RobustPCA | PrivateRobustPCA | PrivatePCA
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever an older version could not read the file right."""
 
 _KIND = "stillspace model"
+_SKETCH = "stillspace sketch"
 _CLASSES: dict[str, type[Model]] = {
     "PrivatePCA": PrivatePCA,
     "PrivateRobustPCA": PrivateRobustPCA,
@@ -38,6 +40,7 @@ _CLASSES: dict[str, type[Model]] = {
 }
 _ARRAYS = ("components", "center", "scale")
 _MEMBERS = {"about", *_ARRAYS}
+_RELEASED = ("error_estimate", "route", "variances", "distance_quantiles")
 _SECRET = "random_state"
 """Never stored: whoever has the seed of a fit can remove its noise."""
 
@@ -124,9 +127,20 @@ def _about(estimator: Model) -> dict[str, Any]:
         "feature_names": None if names is None else [str(name) for name in names],
         "n_iter": int(estimator.n_iter_),
         "converged": None if converged is None else bool(converged),
+        "sketch": None if estimator.sketch_ is None else estimator.sketch_.to_dict(),
+        "released": _released(estimator),
         "plan": getattr(estimator, "plan_text_", "") if plan is None else repr(plan),
         "privacy": estimator.privacy_.to_dict(),
     }
+
+
+def _released(estimator: Model) -> dict[str, Any]:
+    """Return what a private fit released besides the subspace."""
+    found = {name: getattr(estimator, f"{name}_", None) for name in _RELEASED}
+    error = found["error_estimate"]
+    if error is not None and not np.isfinite(error):
+        found["error_estimate"] = None
+    return {name: _plain(value) for name, value in found.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -139,6 +153,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Sketch):
+        return {_SKETCH: value.to_dict()}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float) and np.isfinite(value):
@@ -170,14 +186,25 @@ def _check_format(about: Mapping[str, Any]) -> None:
         raise _OtherFormatError(msg)
 
 
+def _parameter(value: Any) -> Any:
+    """Return a parameter that `_plain` wrote."""
+    if isinstance(value, dict) and _SKETCH in value:
+        return Sketch.from_dict(value[_SKETCH])
+    return value
+
+
 def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Model:
     """Return an estimator with the attributes of the one that was saved, each checked."""
-    _check_arrays(arrays)
-    components = arrays["components"]
-    model: Any = _CLASSES[about["class"]](**about["parameters"])
+    sketch = None if about["sketch"] is None else Sketch.from_dict(about["sketch"])
+    _check_arrays(arrays, sketch)
+    parameters = {name: _parameter(value) for name, value in about["parameters"].items()}
+    model: Any = _CLASSES[about["class"]](**parameters)
     for name, array in arrays.items():
         setattr(model, f"{name}_", array)
-    model.n_features_in_ = components.shape[1]
+    model.sketch_ = sketch
+    model.n_features_in_ = len(arrays["center"])
+    if not isinstance(model, RobustPCA):
+        _set_released(model, about["released"])
     model.n_iter_ = int(about["n_iter"])
     model.plan_text_ = str(about["plan"])
     model.privacy_ = Guarantee.from_dict(about["privacy"])
@@ -185,19 +212,31 @@ def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Mode
         model.converged_ = bool(about["converged"])
     names = about["feature_names"]
     if names is not None:
-        if len(names) != components.shape[1]:
+        if len(names) != model.n_features_in_:
             raise ValueError("not one name a feature")
         model.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
     checked: Model = model
     return checked
 
 
-def _check_arrays(arrays: Mapping[str, FloatArray]) -> None:
+def _set_released(model: Any, released: Mapping[str, Any]) -> None:
+    error = released["error_estimate"]
+    model.error_estimate_ = np.nan if error is None else float(error)
+    model.route_ = str(released["route"])
+    for name in ("variances", "distance_quantiles"):
+        value = released[name]
+        setattr(model, f"{name}_", None if value is None else np.array(value, dtype=np.float64))
+
+
+def _check_arrays(arrays: Mapping[str, FloatArray], sketch: Sketch | None) -> None:
     """Raise unless the arrays can be a subspace with its centre and scale."""
     if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values()):
         raise ValueError("an array does not hold finite numbers")
-    r, D = arrays["components"].shape
-    if not 1 <= r < D or arrays["center"].shape != (D,) or arrays["scale"].shape != (D,):
+    r, width = arrays["components"].shape
+    D = width if sketch is None else sketch.n_features
+    if sketch is not None and sketch.n_components != width:
+        raise ValueError("the components are not of the sketch")
+    if not 1 <= r < width or arrays["center"].shape != (D,) or arrays["scale"].shape != (D,):
         raise ValueError("the shapes do not fit together")
     if not (arrays["scale"] > 0.0).all():
         raise ValueError("a scale is not positive")

@@ -16,8 +16,14 @@ from stillspace.parts.geometry import Geometry
 from stillspace.parts.outputs import Last, Output
 from stillspace.parts.schedules import Constant, Schedule
 from stillspace.parts.stops import Never, Stop
-from stillspace.privacy import ComposedEvent, GaussianCurve, calibrate, mu_from_budget
-from stillspace.privacy.events import NonPrivateEvent, Relation, SingleEvent
+from stillspace.privacy import (
+    ComposedEvent,
+    GaussianCurve,
+    calibrate,
+    full_batch_mu,
+    mu_from_budget,
+)
+from stillspace.privacy.events import NOTHING, NonPrivateEvent, Relation, SingleEvent
 from stillspace.release import Release
 
 
@@ -212,14 +218,14 @@ class Plan:
         """Return everything that a run of this plan does with the rows."""
         return self.start.event() + ComposedEvent.merge(self._loop_events())
 
-    def calibrate(self, epsilon: float, delta: float) -> Plan:
-        """Return this plan with the least noise that gives (epsilon, delta).
+    def calibrate(self, epsilon: float, delta: float, *, beside: ComposedEvent = NOTHING) -> Plan:
+        """Return this plan with the least noise that, composed with `beside`, gives (ε, δ).
 
         The start gets `μ_start = √share · μ(ε, δ)`; the loop is calibrated on what is left,
         composed with the start as it will run (SPEC 5). Noise that varies over the iterations
         keeps its proportions: one scale is found.
         """
-        start = self._calibrated_start(epsilon, delta)
+        start = self._calibrated_start(epsilon, delta, beside)
         if self.release is None or self.n_iter == 0:
             return replace(self, start=start)
         release = self.release
@@ -230,9 +236,9 @@ class Plan:
             z = scale if varying is None else tuple(scale * z for z in varying)
             return replace(self, start=start, release=replace(release, z=z))
 
-        return at(calibrate(lambda z: at(z).event(), self.relation, epsilon, delta))
+        return at(calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta))
 
-    def _calibrated_start(self, epsilon: float, delta: float) -> Start:
+    def _calibrated_start(self, epsilon: float, delta: float, beside: ComposedEvent) -> Start:
         start = self.start
         if not isinstance(start, MomentStart | RunStart):
             return start
@@ -243,9 +249,12 @@ class Plan:
                 f"{self.n_iter} iterations; use a share below 1, such as 0.2."
             )
             raise ValueError(msg)
-        mu = sqrt(start.share) * mu_from_budget(epsilon, delta)
+        left = mu_from_budget(epsilon, delta) ** 2 - full_batch_mu(beside, self.relation) ** 2
+        mu = sqrt(start.share * max(left, 0.0))
         if isinstance(start, RunStart):
-            part = epsilon if alone else GaussianCurve(mu).get_epsilon(delta)
+            if alone:
+                return replace(start, plan=start.plan.calibrate(epsilon, delta, beside=beside))
+            part = GaussianCurve(mu).get_epsilon(delta)
             return replace(start, plan=start.plan.calibrate(part, delta))
         if not start.release.noisy:
             msg = (
@@ -258,7 +267,7 @@ class Plan:
             return replace(start, release=replace(start.release, z=z))
 
         if alone:
-            return at(calibrate(lambda z: at(z).event(), self.relation, epsilon, delta))
+            return at(calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta))
         return at(1.0 / mu)  # rounding costs a hair more than μ: the loop is charged for it
 
     def _loop_events(self) -> Iterator[tuple[SingleEvent, int]]:

@@ -8,9 +8,10 @@ the same fields, so the claim and the run are one text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import groupby
-from math import isinf
+from math import inf, isinf, nextafter
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR
-from stillspace.parts.queries import UNIT_ROUNDOFF, Query
+from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
 from stillspace.parts.sampling import All, Sampling, Selections
 from stillspace.privacy.events import (
     ComposedEvent,
@@ -27,11 +28,19 @@ from stillspace.privacy.events import (
     Relation,
     SingleEvent,
 )
-from stillspace.rows import MemoryRows, chain_length
+from stillspace.rows import Rows, chain_length
 
 ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
+
+
+def checked_event(ran: ComposedEvent, planned: ComposedEvent) -> ComposedEvent:
+    """Return what ran, or raise if it is not what was planned."""
+    if ran != planned:
+        msg = "What ran differs from the plan that was accounted for; the result is withheld."
+        raise LedgerError(msg)
+    return ran
 
 
 @dataclass(slots=True)
@@ -46,11 +55,50 @@ class Ledger:
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return what ran, or raise if it is not what was planned."""
-        ran = ComposedEvent.of(self.events)
-        if ran != planned:
-            msg = "What ran differs from the plan that was accounted for; the result is withheld."
+        return checked_event(ComposedEvent.of(self.events), planned)
+
+
+@dataclass(slots=True)
+class CeilingLedger(Ledger):
+    """The events of releases chosen from earlier ones: a privacy filter (SPEC 4).
+
+    A release that would pass the ceiling is refused before its noise is drawn. What is accounted
+    for is the ceiling itself, never the sum that was reached: that sum depends on releases.
+    """
+
+    ceiling: GaussianEvent = field(kw_only=True)
+    relation: Relation = field(kw_only=True)
+    spent: Fraction = field(default=Fraction(0), init=False)
+    coordinates: int = field(default=0, init=False)
+
+    def record(self, event: SingleEvent, count: int = 1) -> None:
+        """Add an event, or raise if it has no place under the ceiling."""
+        if not isinstance(event, GaussianEvent) or event.sampling != "all":
+            msg = "Only Gaussian releases of all rows may be chosen from earlier releases."
             raise LedgerError(msg)
-        return ran
+        spent = self.spent + count * event.squared_mu(self.relation)
+        coordinates = self.coordinates + count * event.coordinates
+        within = (
+            spent <= self._limit
+            and coordinates <= self.ceiling.coordinates
+            and event.sampler_error <= self.ceiling.sampler_error
+            and event.rows_per_person >= self.ceiling.rows_per_person
+        )
+        if not within:
+            msg = "A release would pass the ceiling that was accounted for; the fit is withheld."
+            raise LedgerError(msg)
+        self.spent, self.coordinates = spent, coordinates
+        self.events.extend([event] * count)
+
+    def check(self, planned: ComposedEvent) -> ComposedEvent:
+        """Return the ceiling, or raise if it is not what was planned."""
+        return checked_event(ComposedEvent.of([self.ceiling]), planned)
+
+    @property
+    def _limit(self) -> Fraction:
+        """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
+        exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
+        return exact**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +127,12 @@ class Draws:
         sigma = float(self.sigmas[i])
         noise = None if self.noise is None or sigma == 0.0 else self.noise[i]
         return Draw(selection, noise, sigma)
+
+    def part(self, low: int, high: int) -> Draws:
+        """Return the draws of iterations low…high−1 of these, as views."""
+        selections = None if self.selections is None else self.selections.part(low, high)
+        noise = None if self.noise is None else self.noise[low:high]
+        return Draws(selections, noise, self.sigmas[low:high])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,6 +217,24 @@ class Release:
         self.query.noise.check_range(self.rows_bound * self.query.norm_bound, sigma)
         return self._event(sigma, self._slack(sigma))
 
+    def within(self, mu: float) -> Release:
+        """Return this release with just enough noise for its event's μ to be at most `mu`.
+
+        What rounding adds to the sensitivity depends a little on the noise, so a few turns are
+        needed; the last comparison is exact.
+        """
+        limit, z = Fraction(mu) ** 2, 1.0 / mu
+        for _ in range(64):
+            found = replace(self, z=z)
+            event = found.event(0)
+            assert isinstance(event, GaussianEvent)
+            if event.squared_mu(self.relation) <= limit:
+                return found
+            z = nextafter(z * (event.sensitivity(self.relation) / event.sigma / mu), inf)
+            z *= 1.0 + 2.0**-50
+        msg = f"No noise brings the {self.query.name} within mu={mu!r}."
+        raise ValueError(msg)
+
     def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
         """Record iteration k in the ledger, then draw its selection and its noise."""
         return self.draws(k, 1, n_rows, rng, ledger)[0]
@@ -189,16 +261,19 @@ class Release:
             noise = np.concatenate([self._noise(sigma, n, rng) for sigma, n in parts])
         return Draws(selections, noise, np.repeat(np.array(sigmas), lengths))
 
-    def apply(self, rows: MemoryRows, point: FloatArray, draw: Draw) -> FloatArray:
+    def apply(self, rows: Rows, point: FloatArray, draw: Draw) -> FloatArray:
         """Read the rows: the noisy sum, divided by the public divisor.
 
         NumPy's floating-point warnings are off: which of them appear depends on the rows.
         """
         with np.errstate(all="ignore"):
-            total = rows.add(self.query, point, draw.selection)
-            if draw.noise is not None:
-                total = self.query.noise.release(total, draw.noise, draw.sigma)
-            return total / self.divisor
+            return self.noisy_mean(rows.add(self.query, point, draw.selection), draw)
+
+    def noisy_mean(self, total: FloatArray, draw: Draw) -> FloatArray:
+        """Return what is shown of a sum."""
+        if draw.noise is not None:
+            total = self.query.noise.release(total, draw.noise, draw.sigma)
+        return total / self.divisor
 
     def _stretches(self, first: int, count: int) -> list[tuple[int, int]]:
         """Return (first iteration, length) of the stretches of equal noise multipliers."""
@@ -232,3 +307,42 @@ class Release:
             sampler_error=SAMPLER_ERROR,
             **self.sampling.event_facts(),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class JointRelease:
+    """Several noisy means over all rows at one point, read in one pass.
+
+    Each has noise, bounds and an event of its own; together they are private as any releases one
+    after another, so that no joint bound is needed.
+    """
+
+    releases: tuple[Release, ...]
+
+    def __post_init__(self) -> None:
+        if any(type(release.sampling) is not All for release in self.releases):
+            msg = "Releases are read in one pass only where each reads all rows."
+            raise ValueError(msg)
+        if len({(r.relation, r.size, r.rows_per_person) for r in self.releases}) != 1:
+            msg = "Releases of one pass must share a neighbouring relation, size and rows a person."
+            raise ValueError(msg)
+
+    def draw(self, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> tuple[Draw, ...]:
+        """Record all of them in the ledger, then draw their noise."""
+        return tuple(release.draw(0, n_rows, rng, ledger) for release in self.releases)
+
+    def apply(self, rows: Rows, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
+        """Read the rows once: the noisy means, in the order of the releases."""
+        with np.errstate(all="ignore"):
+            totals = self._totals(rows, point)
+            return [
+                release.noisy_mean(total, draw)
+                for release, total, draw in zip(self.releases, totals, draws, strict=True)
+            ]
+
+    def _totals(self, rows: Rows, point: FloatArray) -> list[FloatArray]:
+        queries = tuple(release.query for release in self.releases)
+        if len(queries) == 1:
+            return [rows.add(queries[0], point, None)]
+        flat = rows.add(Joint(queries), point, None)
+        return [part.copy() for part in Joint(queries).split(flat)]

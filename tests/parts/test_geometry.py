@@ -160,6 +160,12 @@ def test_least_squares_step_is_optimal(rng, D, r):
 def test_least_squares_with_a_singular_moment():
     filled = geo.least_squares_fill(np.array([0.0, 0.0, 0.0, 2.0, 3.0]), 2)
     np.testing.assert_allclose(filled, [0, 0, 0, 1, 1], atol=1e-12)
+    # With fewer zeros than D − r: p is 0 there, and the rest shares r as if they were not there.
+    filled = geo.least_squares_fill(np.array([0.0, 0.0, 1.0, 2.0, 3.0]), 1)
+    np.testing.assert_allclose(filled[:2], 0.0)
+    rest = geo.least_squares_fill(np.array([1.0, 2.0, 3.0]), 1)
+    np.testing.assert_allclose(filled[2:], rest)
+    assert filled.sum() == pytest.approx(1.0)
 
 
 def test_top_eigenvectors_and_conversions(rng):
@@ -179,3 +185,17 @@ def test_mirror_starts_inside_the_set(rng):
     assert np.isfinite(state.log_P).all()
     assert in_h(state.P, 2)
     assert np.linalg.eigvalsh(state.P)[-2] > 0.99
+
+
+def test_a_few_eigenvectors_of_a_large_matrix(rng, monkeypatch):
+    """Lanczos against the dense routine; a matrix of zeros still has an orthonormal answer."""
+    monkeypatch.setattr(geo, "LANCZOS_FROM", 128)
+    A = rng.standard_normal((200, 200))
+    for M in (A + A.T, A @ A.T, -A @ A.T):
+        found = geo.top_eigenvectors(M, 3)
+        dense = np.linalg.eigh(M)[1][:, :-4:-1]
+        np.testing.assert_allclose(np.abs(np.sum(found * dense, axis=0)), 1.0, atol=1e-9)
+        np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-12)
+        np.testing.assert_array_equal(found, geo.top_eigenvectors(M, 3))
+    zero = geo.top_eigenvectors(np.zeros((200, 200)), 2)
+    np.testing.assert_allclose(zero.T @ zero, np.eye(2), atol=1e-12)

@@ -26,12 +26,18 @@ from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.geometry import Polar, WaterFilling
 from stillspace.parts.queries import (
     PRIVATE_FLOOR,
+    Curvature,
+    CurvatureMatrix,
+    DistanceCounts,
     GeometricMedian,
     Glad,
     GladCost,
+    Joint,
+    MedianCost,
     Query,
     Reaper,
     ScoreMoment,
+    ScoreSquares,
     SecondMoment,
 )
 from stillspace.plan import GivenStart, Plan
@@ -49,6 +55,9 @@ AddsUp: TypeAlias = Callable[[Table, FloatArray], FloatArray]
 
 SIZES = (1, 2, 7, 8, 9, 64, 65, 255, 256, 257, 511, 512, 513, 1024)
 """n, where n → n + 1 crosses the limits of blocks, lanes and jobs; the search tries n + 1 too."""
+
+_CAP, _CUT = 0.1, 0.5
+"""Of the queries that have them."""
 
 _ROWS = 48
 """Rows a kind whose terms are compared with each other."""
@@ -70,7 +79,8 @@ class Subject:
     @property
     def name(self) -> str:
         """The query's."""
-        return self.query.name
+        cut = isfinite(getattr(self.query, "cut", np.inf)) and type(self.query) is Glad
+        return self.query.name + (" with a cut" if cut else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +145,17 @@ def subjects(D: int, r: int) -> list[Subject]:
     """Return every query with a bound: the one list of what is searched."""
     return [
         Subject(Glad(D, r), _basis, r),
+        Subject(Glad(D, r, cut=_CUT), _basis, r),
+        Subject(Curvature(D, r, _CAP, _CUT), _basis, r),
+        Subject(CurvatureMatrix(D, r, _CAP, _CUT), _basis, r),
         Subject(Reaper(D, r), _matrix, r),
         Subject(SecondMoment(D), _nowhere, r),
         Subject(ScoreMoment(D, r), _basis, r),
         Subject(GladCost(D, r), _basis, r),
+        Subject(ScoreSquares(D, r), _basis, r),
+        Subject(DistanceCounts(D, r, (PRIVATE_FLOOR, _CAP, _CUT)), _basis, r),
         Subject(GeometricMedian(D), _centre, r),
+        Subject(MedianCost(D), _centre, r),
     ]
 
 
@@ -163,7 +179,7 @@ def _near(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> Floa
 
 def _at_limits(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
     """Rows whose residual is the floor, or the cut where there is one, give or take some bits."""
-    limits = [getattr(query, "floor", PRIVATE_FLOOR)]
+    limits = [getattr(query, "floor", PRIVATE_FLOOR), *getattr(query, "edges", ())]
     if isfinite(getattr(query, "cut", np.inf)):
         limits.append(query.cut)  # type: ignore[attr-defined]
     inside = _on(rng, n, V, query)
@@ -268,9 +284,28 @@ def _ways(subject: Subject) -> dict[str, AddsUp]:
     point = subject.points(np.random.default_rng(0), query.D, subject.r)
     if query.terms(point, np.zeros(query.shape)) is not None:
         ways["passes"] = passes
-    if type(query) in (Glad, Reaper):
+    parts = _pass_of_three(query)
+    if parts:
+
+        def joint(table: Table, point: FloatArray) -> FloatArray:
+            with np.errstate(all="ignore"):
+                total = MemoryRows.prepare(table).add(Joint(parts), point, None)
+            return Joint(parts).split(total)[parts.index(query)]
+
+        ways["joint passes"] = joint
+    if type(query) in (Glad, Reaper) and not isfinite(getattr(query, "cut", np.inf)):
         ways["loop"] = lambda table, point: _by_loop(query, subject.r, table, point)
     return ways
+
+
+def _pass_of_three(query: Query) -> tuple[Query, ...]:
+    """Return the queries that are read in one pass with this one, if it is one of those."""
+    if type(query) not in (Glad, Curvature, CurvatureMatrix):
+        return ()
+    given: Any = query
+    facts = (given.D, given.r, getattr(query, "cap", _CAP), given.cut, given.floor)
+    gradient = Glad(given.D, given.r, given.floor, given.cut)
+    return (gradient, Curvature(*facts), CurvatureMatrix(*facts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from stillspace.cli.budget import budget
 from stillspace.cli.console import out
 from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
+from stillspace.cli.plan import plan
+from stillspace.cli.reproduce import reproduce
 
 app = typer.Typer(
     name="stillspace",
@@ -24,7 +26,9 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(fit)
+app.command()(plan)
 app.command()(audit)
+app.command()(reproduce)
 app.add_typer(budget, name="budget")
 
 

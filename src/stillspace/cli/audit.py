@@ -123,7 +123,7 @@ def _plan(
     import numpy as np  # noqa: PLC0415
 
     from stillspace.privacy import RELATIONS  # noqa: PLC0415
-    from stillspace.recipes import PRIVATE, Facts, make_plan  # noqa: PLC0415
+    from stillspace.recipes import PRIVATE, Facts, fixed_plan  # noqa: PLC0415
 
     n, D, r = shape
     epsilon, delta = claim
@@ -141,4 +141,4 @@ def _plan(
     known = PRIVATE[algorithm].options if algorithm in PRIVATE else ()
     if "start" in known and not default_start:
         options = {**options, "start": np.eye(D)[:r]}
-    return make_plan(algorithm, facts, **options)
+    return fixed_plan(algorithm, facts, **options)

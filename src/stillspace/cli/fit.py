@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ def fit(
     file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Numbers, one row a line.")],
     *,
     components: Annotated[
-        int, typer.Option("--components", "-r", help="Dimension of the subspace.")
+        str, typer.Option("--components", "-r", help="Dimension of the subspace, or auto.")
     ],
     model: Annotated[
         Path, typer.Option("--out", "-o", metavar="MODEL.npz", help="File for the fitted model.")
@@ -62,7 +63,21 @@ def fit(
     ] = None,
     center: Annotated[
         str | None,
-        typer.Option(help="Public centre: one number, or one a column, with commas. Default 0."),
+        typer.Option(
+            help="Public centre: one number, or one a column, with commas; or pairs or median, "
+            "which find it; none for 0. Default 0; pairs with --without-privacy."
+        ),
+    ] = None,
+    radius: Annotated[
+        float | None,
+        typer.Option(help="For a private median: a public bound on the centre's distance from 0."),
+    ] = None,
+    sketch: Annotated[
+        str, typer.Option(help="auto, none, or the number of columns of a public projection.")
+    ] = "auto",
+    summary: Annotated[
+        list[str] | None,
+        typer.Option(help="variances or distances: a private summary; may be repeated."),
     ] = None,
     scale: Annotated[
         str | None,
@@ -86,6 +101,9 @@ def fit(
         "public_size": public_size,
         "rows_per_person": rows_per_person,
         "budget": budget,
+        "radius": radius,
+        "sketch": _sketch(sketch),
+        "summaries": tuple(summary or ()),
     }
     _check_promise(private, without_privacy)
     _check_files(file, model, force)
@@ -98,10 +116,10 @@ def fit(
     table = read_table(file, header=header, delimiter=_delimiter(delimiter))
     D = table.X.shape[1]
     common = {
-        "n_components": components,
+        "n_components": _components(components),
         "algorithm": algorithm,
         "batch_size": batch_size,
-        "center": _vector("--center", center, D),
+        "center": _center(center, D, without_privacy),
         "scale": _vector("--scale", scale, D),
     }
     fitted = _fitted(table, common, n_iter, None if without_privacy else private)
@@ -115,11 +133,16 @@ def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
             msg = "Give --epsilon, the privacy loss to spend, or --without-privacy."
             raise UsageError(msg)
         return
-    usual = {"neighboring_relation": "replace-one", "rows_per_person": 1}
+    usual = {
+        "neighboring_relation": "replace-one",
+        "rows_per_person": 1,
+        "sketch": "auto",
+        "summaries": (),
+    }
     if any(value != usual.get(name) for name, value in private.items()):
         msg = (
             "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size, --rows-per-person and --budget."
+            "--public-size, --rows-per-person, --budget, --radius, --sketch and --summary."
         )
         raise UsageError(msg)
 
@@ -156,6 +179,33 @@ def _delimiter(text: str) -> str:
         msg = f"--delimiter must be one character or 'tab', got {text!r}."
         raise UsageError(msg)
     return delimiter
+
+
+def _components(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not text.isdecimal():
+        msg = f"--components must be a whole number or auto, got {text!r}."
+        raise UsageError(msg)
+    return int(text)
+
+
+def _sketch(text: str) -> int | str | None:
+    if text in ("auto", "none"):
+        return None if text == "none" else text
+    if not text.isdecimal():
+        msg = f"--sketch must be auto, none or a whole number of columns, got {text!r}."
+        raise UsageError(msg)
+    return int(text)
+
+
+def _center(text: str | None, D: int, without_privacy: bool) -> Any:
+    """Return a vector, None for the origin, or how the fit finds its centre."""
+    if text in ("pairs", "median"):
+        return text
+    if text in (None, "none"):
+        return "auto" if without_privacy and text is None else None
+    return _vector("--center", text, D)
 
 
 def _vector(name: str, text: str | None, D: int) -> list[float] | None:
@@ -210,5 +260,28 @@ def _report(fitted: Model, path: Path) -> None:
     r, D = fitted.components_.shape
     say("Fitted:", f"{type(fitted).__name__}, {r} of {D} dimensions, {fitted.n_iter_} steps.")
     say("Plan:", plan_in_words(fitted.plan_))
+    _report_released(fitted)
     say_guarantee("Guarantee:", fitted.privacy_)
     say("Model:", str(path))
+
+
+def _report_released(fitted: Any) -> None:
+    """Say what a private fit released besides the subspace."""
+    if getattr(fitted, "route_", ""):
+        say("Route:", fitted.route_ + ".")
+    error = getattr(fitted, "error_estimate_", nan)
+    if not isnan(error):
+        say(
+            "Error:",
+            f"d² ≈ {error:.2g}, up to about {2 * error:.2g}, if the fit is near the right subspace "
+            "(which this cannot see).",
+        )
+    if getattr(fitted, "sketch_", None) is not None:
+        width = fitted.sketch_.n_components
+        say("Sketch:", f"the components live in a public projection to {width} columns.")
+    if getattr(fitted, "variances_", None) is not None:
+        say("Variances:", ", ".join(f"{value:.3g}" for value in fitted.variances_))
+    if getattr(fitted, "distance_quantiles_", None) is not None:
+        levels = ("25", "50", "75", "90", "95", "97.5")
+        pairs = zip(levels, fitted.distance_quantiles_, strict=True)
+        say("Distances:", ", ".join(f"{level} %: {value:.3g}" for level, value in pairs))

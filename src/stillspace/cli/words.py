@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.stops import Never
 from stillspace.plan import (
@@ -14,15 +15,28 @@ from stillspace.plan import (
     Start,
     WishartStart,
 )
+from stillspace.ptr import PtrPlan
+from stillspace.recipes.facts import AnyPlan
 from stillspace.release import Release
 
 
-def plan_in_words(plan: Plan) -> str:
+def plan_in_words(plan: AnyPlan) -> str:
     """Return one or two sentences that say what ran."""
+    if isinstance(plan, AdaptivePlan):
+        return (
+            f"{plan.name}: {plan.method.name}, at most {plan.method.n_passes} passes over all "
+            "rows; each release chooses the next within a total that was fixed beforehand."
+        )
+    if isinstance(plan, PtrPlan):
+        return (
+            f"{plan.name}: robust fits without noise of {plan.n_blocks} disjoint blocks of rows "
+            "vote; the winner is released by a private test, or nothing."
+        )
     if plan.release is None or plan.n_iter == 0:
         return f"{plan.name}: {_start(plan.start, alone=True)}."
+    start = _start(plan.start, searched=plan.name == "auto")
     return (
-        f"{plan.name}: {_start(plan.start)}, then {_steps(plan)} with the "
+        f"{plan.name}: {start}, then {_steps(plan)} with the "
         f"{plan.release.query.name} of {_rows(plan.release)}{_noise(plan.release)}."
     )
 
@@ -40,7 +54,7 @@ _OTHER_STARTS: dict[type, str] = {
 }
 
 
-def _start(start: Start, *, alone: bool = False) -> str:
+def _start(start: Start, *, alone: bool = False, searched: bool = False) -> str:
     if isinstance(start, MomentStart):
         if not start.release.noisy:
             return "the second moment's top eigenvectors" if alone else "a start from PCA"
@@ -52,6 +66,8 @@ def _start(start: Start, *, alone: bool = False) -> str:
         return (
             f"a start from {start.plan.name or 'another plan'} with {start.share:.0%} of the budget"
         )
+    if isinstance(start, GivenStart) and searched:
+        return "the best of several starts"
     return _OTHER_STARTS[type(start)]
 
 

@@ -14,6 +14,7 @@ from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._validation import centred_blocks, checked_array, checked_code
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.run import Result
+from stillspace.sketch import Sketch
 
 
 class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -22,6 +23,7 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     components_: FloatArray
     center_: FloatArray
     scale_: FloatArray
+    sketch_: Sketch | None
     n_features_in_: int
     missing_code: float | None
 
@@ -35,11 +37,25 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_is_fitted(self)
         finite = not self.__sklearn_tags__().input_tags.allow_nan
         X = checked_array(self, X, reset=False, min_samples=1, finite=finite)
+        if self.sketch_ is not None:
+            missing = checked_code("missing_code", self.missing_code)
+            facts: dict[str, Any] = {
+                "center": self.center_,
+                "scale": self.scale_,
+                "missing": missing,
+            }
+            return np.asarray(self.sketch_.apply(X, **facts) @ self.components_.T)
         return np.concatenate([block @ self.components_.T for block in self._centred(X)])
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Return the points of the subspace that have these scores, in the original units."""
         check_is_fitted(self)
+        if self.sketch_ is not None:
+            msg = (
+                "A subspace of a sketch has no points in the original columns; fit with "
+                "sketch=None for inverse_transform."
+            )
+            raise ValueError(msg)
         X = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
         if X.shape[1] != len(self.components_):
             msg = f"X must have {len(self.components_)} columns, one a component, got {X.shape[1]}."
@@ -61,9 +77,14 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return len(self.components_)
 
     def _set_subspace(
-        self, result: Result, center: FloatArray | None, scale: FloatArray | None
+        self,
+        result: Result,
+        center: FloatArray | None,
+        scale: FloatArray | None,
+        sketch: Sketch | None = None,
     ) -> None:
-        D = result.V.shape[0]
+        D = result.V.shape[0] if sketch is None else sketch.n_features
+        self.sketch_ = sketch
         self.components_ = oriented(result.V, result.moment)
         self.center_ = np.zeros(D) if center is None else center.copy()
         self.scale_ = np.ones(D) if scale is None else scale.copy()

@@ -268,6 +268,15 @@ def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
+def checked_names(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a tuple of different names."""
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if len(set(names)) < len(names) or any(found not in allowed for found in names):
+        msg = f"{name} must hold different ones of {', '.join(map(repr, allowed))}, got {value!r}."
+        raise ValueError(msg)
+    return names
+
+
 def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
     """Return (ε, δ), δ by default `min(n^−1.5, 1e-6)`; warn where a promise is hardly one."""
     epsilon = checked_positive("epsilon", epsilon)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from math import nan
 from typing import Any, Self
 from warnings import warn
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
-from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
+from stillspace._typing import FloatArray
+from stillspace.estimators._base import SubspaceEstimator, generator, merged_options, oriented
 from stillspace.estimators._validation import (
     as_array,
     checked_array,
@@ -18,6 +22,7 @@ from stillspace.estimators._validation import (
     checked_code,
     checked_components,
     checked_count,
+    checked_names,
     checked_positive,
     checked_public_size,
     checked_shape,
@@ -25,13 +30,24 @@ from stillspace.estimators._validation import (
     checked_vector,
     told_shape,
 )
-from stillspace.exceptions import SeededNoiseWarning
-from stillspace.plan import GivenStart, Plan, fingerprint
-from stillspace.privacy import Budget, Guarantee
-from stillspace.recipes import Facts, make_plan
-from stillspace.release import ROW_MARGIN
-from stillspace.rows import MemoryRows
-from stillspace.run import run
+from stillspace.estimators._view import View, chosen_sketch
+from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
+from stillspace.plan import GivenStart, fingerprint
+from stillspace.privacy import Budget, Guarantee, mu_from_budget
+from stillspace.privacy.events import NOTHING
+from stillspace.recipes import Facts
+from stillspace.recipes.facts import AnyPlan
+from stillspace.release import ROW_MARGIN, checked_event
+from stillspace.rows import draw_pairs
+from stillspace.run import Result
+from stillspace.sketch import Sketch
+from stillspace.stages import SUMMARIES, Stages, distance_quantiles, plan_stages
+
+MOST_COMPONENTS = 10
+"""The largest number of components that n_components="auto" may choose."""
+
+QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
+"""Levels of `distance_quantiles_`."""
 
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
@@ -40,12 +56,15 @@ _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for 
 class _PrivateEstimator(SubspaceEstimator):
     """The way of the data: public facts → plan → calibrated → charged → rows read → guarantee."""
 
-    n_components: int | None
+    n_components: int | str | None
     epsilon: float
     delta: float | None
-    center: npt.ArrayLike | None
+    center: npt.ArrayLike | str | None
+    radius: float | None
     scale: npt.ArrayLike | None
     missing_code: float | None
+    sketch: int | str | Sketch | None
+    summaries: tuple[str, ...]
     neighboring_relation: str
     public_size: int | None
     rows_per_person: int
@@ -69,55 +88,131 @@ class _PrivateEstimator(SubspaceEstimator):
         told, D = checked_shape(X, hidden=hidden)
         n = checked_public_size(self.neighboring_relation, self.public_size, told)
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
-        center = checked_vector("center", self.center, D)
-        scale = checked_vector("scale", self.scale, D, positive=True)
-        missing = checked_code("missing_code", self.missing_code)
+        view = self._view(D, n, mu_from_budget(epsilon, delta))
+        stages = self._stages(view, algorithm, options, epsilon, delta, calibration)
+        rng = generator(self.random_state)
+        reasons = self._not_private_because(calibration)
+        if self.budget is not None:
+            # The event is also a ceiling of what runs. No cell was read so far; a charge stays,
+            # come what may.
+            self.budget.charge(
+                stages.event(),
+                stages.main.relation,
+                name=algorithm,
+                delta=delta,
+                plan=fingerprint(stages if stages.several else stages.main),
+                not_private_because=reasons,
+            )
+        pairs = draw_pairs(told, rng) if view.paired else None
+        X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=raising)
+        if X.shape != (told, D):
+            msg = "X did not have the shape that it told; pass a plain array."
+            raise ValueError(msg)
+        # From here on a row is read only through a Release.
+        event = NOTHING
+        if stages.median is not None:
+            assert view.radius is not None
+            wide = 2.0 * view.radius
+            found = stages.find_center(view.rows(X, norm_bound=wide), rng)
+            view = replace(view, center=view.in_cells(wide * found.V))
+            event += found.event
+        rows = view.rows(X, norm_bound=norm_bound, pairs=pairs)
+        result = stages.find_subspace(rows, rng)
+        event += result.event
+        components = oriented(result.V, result.moment)
+        summaries, ran = stages.summarize(rows, components.T, rng)
+        event = checked_event(event + ran, stages.event())
+        self._set_subspace(result, view.center, view.scale, view.sketch)
+        self._set_released(result, summaries)
+        self.plan_ = stages.main
+        self.privacy_ = Guarantee.from_event(
+            event,
+            stages.main.relation,
+            delta,
+            not_private_because=reasons,
+            assumptions=self._assumptions(stages.main, n),
+        )
+        if self.random_state is not None:
+            msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
+            warn(msg, SeededNoiseWarning, stacklevel=3)
+        return self
+
+    def _view(self, D: int, n: int, mu: float) -> View:
+        """Return how rows are seen, from public facts alone."""
+        paired = isinstance(self.center, str) and self.center == "pairs"
+        median = isinstance(self.center, str) and self.center == "median"
+        if paired and self.neighboring_relation != "replace-one":
+            msg = (
+                "center='pairs' is private under replace-one only (a row more would change all "
+                "pairs); use neighboring_relation='replace-one' or another centre."
+            )
+            raise NotAccountedError(msg)
+        radius = None
+        if median:
+            if self.radius is None:
+                msg = (
+                    "center='median' needs radius, a public bound on the distance of the centre "
+                    "from the origin (after scale)."
+                )
+                raise ValueError(msg)
+            radius = checked_positive("radius", self.radius)
+        elif self.radius is not None:
+            msg = "radius is for center='median'; leave it out."
+            raise ValueError(msg)
+        sketch = chosen_sketch(self.sketch, D, n // 2 if paired else n, mu)
+        if median and sketch is not None:
+            msg = (
+                "center='median' of so many columns would be noise alone; use center='pairs', a "
+                "public vector, or sketch=None."
+            )
+            raise ValueError(msg)
+        return View(
+            center=None if paired or median else checked_vector("center", self.center, D),
+            scale=checked_vector("scale", self.scale, D, positive=True),
+            missing=checked_code("missing_code", self.missing_code),
+            sketch=sketch,
+            n_rows=n // 2 if paired else n,
+            n_columns=D if sketch is None else sketch.n_components,
+            paired=paired,
+            radius=radius,
+        )
+
+    def _stages(
+        self,
+        view: View,
+        algorithm: str,
+        options: Mapping[str, Any],
+        epsilon: float,
+        delta: float,
+        calibration: str,
+    ) -> Stages:
+        choose = isinstance(self.n_components, str) and self.n_components == "auto"
+        wanted = min(MOST_COMPONENTS, view.n_columns - 1) if choose else self.n_components
         facts = Facts(
-            n=n,
-            D=D,
-            r=checked_components(self.n_components, D, n),
+            n=view.n_rows,
+            D=view.n_columns,
+            r=checked_components(wanted, view.n_columns, view.n_rows),
+            choose_components=choose,
             epsilon=epsilon,
             delta=delta,
             relation=self.neighboring_relation,  # type: ignore[arg-type]
             rows_per_person=checked_count("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
         )
-        plan = make_plan(algorithm, facts, **options)
-        rng = generator(self.random_state)
-        reasons = self._not_private_because(calibration)
-        if self.budget is not None:
-            # The event is also a ceiling of what runs. (Shares that depend on releases would be
-            # charged their ceiling here.) No cell was read so far; a charge stays, come what may.
-            self.budget.charge(
-                plan.event(),
-                facts.relation,
-                name=plan.name,
-                delta=delta,
-                plan=fingerprint(plan),
-                not_private_because=reasons,
-            )
-        X = checked_array(self, X, reset=True, min_samples=0 if hidden else 2, finite=raising)
-        if X.shape != (told, D):
-            msg = "X did not have the shape that it told; pass a plain array."
-            raise ValueError(msg)
-        # From here on a row is read only through a Release.
-        rows = MemoryRows.prepare(
-            X, center=center, scale=scale, norm_bound=norm_bound, missing=missing
-        )
-        result = run(plan, rows, rng)
-        self._set_subspace(result, center, scale)
-        self.plan_ = plan
-        self.privacy_ = Guarantee.from_event(
-            result.event,
-            facts.relation,
-            delta,
-            not_private_because=reasons,
-            assumptions=self._assumptions(plan, n),
-        )
-        if self.random_state is not None:
-            msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
-            warn(msg, SeededNoiseWarning, stacklevel=3)
-        return self
+        summaries = checked_names("summaries", self.summaries, tuple(SUMMARIES))
+        median = view.radius is not None
+        return plan_stages(algorithm, facts, options, median=median, summaries=summaries)
+
+    def _set_released(self, result: Result, summaries: Mapping[str, FloatArray]) -> None:
+        """Set what else was released, always the same attributes."""
+        self.error_estimate_ = float(result.facts.get("error_estimate", nan))
+        self.route_ = str(result.facts.get("route", ""))
+        variances = summaries.get("variances")
+        r = len(self.components_)
+        self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
+        counts = summaries.get("distances")
+        levels = np.array(QUANTILES)
+        self.distance_quantiles_ = None if counts is None else distance_quantiles(counts, levels)
 
     def _with_shape(self, X: Any) -> Any:
         """Return X, converted if its shape cannot be told otherwise and no budget forbids it."""
@@ -137,7 +232,7 @@ class _PrivateEstimator(SubspaceEstimator):
         printed = (_AS_PRINTED,) if calibration == "as-printed" else ()
         return seeded + printed
 
-    def _assumptions(self, plan: Plan, n: int) -> tuple[str, ...]:
+    def _assumptions(self, plan: AnyPlan, n: int) -> tuple[str, ...]:
         """Return what the guarantee takes for granted and what it does not cover (SPEC 4)."""
         k = self.rows_per_person
         stated = [
@@ -149,8 +244,9 @@ class _PrivateEstimator(SubspaceEstimator):
         stated.append(
             "all parameters of the fit"
             + (", center and scale" if self.center is not None or self.scale is not None else "")
+            + (", radius" if self.radius is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
-            + (", the given start" if isinstance(plan.start, GivenStart) else "")
+            + (", the given start" if isinstance(getattr(plan, "start", None), GivenStart) else "")
             + " are public, not computed from these rows"
         )
         if self.nonfinite == "raise":
@@ -194,21 +290,36 @@ class PrivateRobustPCA(_PrivateEstimator):
 
     Parameters
     ----------
-    n_components : int, default=None
+    n_components : int or "auto", default=None
         Dimension of the subspace, below the number of features; None means 2 (1 for two
-        features).
+        features). "auto" takes the number, up to 10, that stands out of the noisy second moment
+        with which "auto", "dp-newton" and "dp-pca" begin: it costs nothing.
     epsilon : float, default=1.0
     delta : float, default=None
         None means `min(n^−1.5, 1e-6)`.
     algorithm : str, default="auto"
-        "auto", "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap" or
-        "dp-pca".
-    center, scale : array of shape (n_features,), default=None
-        *Public* vectors, subtracted from and divided into every row. None means the origin: the
-        subspace goes through it, so give a public centre where the data has another one.
+        "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; "ptr", propose-test-release for
+        nearly noiseless inliers, which may release nothing (an error says so); or one of the
+        paper's: "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
+    center : array of shape (n_features,), "pairs", "median" or None, default=None
+        A *public* vector, subtracted from every row; None means the origin, through which the
+        subspace then goes. "pairs" fits differences of random disjoint pairs of rows, in which an
+        unknown centre cancels (`center_` stays zero); "median" buys a private geometric median
+        with a tenth of the budget, and needs `radius`. With many outliers prefer "pairs".
+    radius : float, default=None
+        For "median": a *public* bound on the distance of the centre from the origin.
+    scale : array of shape (n_features,), default=None
+        A *public* vector, divided into every row after centring.
     missing_code : number, default=None
         A *public* number, such as 9 or -1 in a genotype matrix, that stands for a missing cell.
         Such a cell sits at the centre.
+    sketch : "auto", int, Sketch or None, default="auto"
+        A public random projection to fewer columns before the fit. "auto" projects only where
+        there are more columns than rows, to a width that suits the budget. `components_` then
+        live in the sketch; `transform` takes rows as they are.
+    summaries : tuple of {"variances", "distances"}, default=()
+        Further private releases, a twentieth of the budget each: variances along the components,
+        quantiles of the orthogonal distance. Both are of rows scaled to the sphere.
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -243,7 +354,18 @@ class PrivateRobustPCA(_PrivateEstimator):
     plan_ : Plan
         What ran, public facts only.
     n_iter_ : int
+        Passes over the rows; it follows from public facts and releases.
     center_, scale_ : arrays of shape (n_features,)
+    sketch_ : Sketch or None
+    error_estimate_ : float
+        For "auto": what the releases tell of the squared error d², for subspaces near the right
+        one; it cannot see that a fit went to a wrong one. NaN where nothing is known.
+    route_ : str
+        For "auto": which way its releases made it go.
+    variances_ : array of shape (n_components,) or None
+        With the summary "variances".
+    distance_quantiles_ : array or None
+        With the summary "distances": 25, 50, 75, 90, 95 and 97.5 % quantiles.
 
     Examples
     --------
@@ -260,14 +382,17 @@ class PrivateRobustPCA(_PrivateEstimator):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
         algorithm: str = "auto",
-        center: npt.ArrayLike | None = None,
+        center: npt.ArrayLike | str | None = None,
+        radius: float | None = None,
         scale: npt.ArrayLike | None = None,
         missing_code: float | None = None,
+        sketch: int | str | Sketch | None = "auto",
+        summaries: tuple[str, ...] = (),
         n_iter: int | None = None,
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
@@ -284,8 +409,11 @@ class PrivateRobustPCA(_PrivateEstimator):
         self.delta = delta
         self.algorithm = algorithm
         self.center = center
+        self.radius = radius
         self.scale = scale
         self.missing_code = missing_code
+        self.sketch = sketch
+        self.summaries = summaries
         self.n_iter = n_iter
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
@@ -321,13 +449,13 @@ class PrivatePCA(_PrivateEstimator):
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, scale, missing_code, neighboring_relation, public_size, rows_per_person : as there
-    nonfinite, budget, random_state
+    center, radius, scale, missing_code, sketch, summaries, neighboring_relation, public_size, \
+    rows_per_person, nonfinite, budget, random_state
         As for `PrivateRobustPCA`.
 
     Attributes
     ----------
-    components_, privacy_, plan_, n_iter_, center_, scale_
+    components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_
         As for `PrivateRobustPCA`.
 
     Examples
@@ -341,14 +469,17 @@ class PrivatePCA(_PrivateEstimator):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | str | None = None,
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
         norm_bound: float | None = None,
-        center: npt.ArrayLike | None = None,
+        center: npt.ArrayLike | str | None = None,
+        radius: float | None = None,
         scale: npt.ArrayLike | None = None,
         missing_code: float | None = None,
+        sketch: int | str | Sketch | None = "auto",
+        summaries: tuple[str, ...] = (),
         neighboring_relation: str = "replace-one",
         public_size: int | None = None,
         rows_per_person: int = 1,
@@ -361,8 +492,11 @@ class PrivatePCA(_PrivateEstimator):
         self.delta = delta
         self.norm_bound = norm_bound
         self.center = center
+        self.radius = radius
         self.scale = scale
         self.missing_code = missing_code
+        self.sketch = sketch
+        self.summaries = summaries
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
         self.rows_per_person = rows_per_person

@@ -1,4 +1,4 @@
-"""Arithmetic on blocks of rows. `reference` is the specification, `compiled` is what runs."""
+"""Arithmetic on blocks of rows. `reference` is the specification, the rest is what runs."""
 
 from stillspace.kernels.compiled import (
     column_norms,
@@ -7,22 +7,22 @@ from stillspace.kernels.compiled import (
     scores,
     unit_columns,
 )
-from stillspace.kernels.jobs import GLAD, IRLS, SCORES, Terms, scratch_rows
-from stillspace.kernels.passes import clip_weights, glad_block, irls_block, score_block
+from stillspace.kernels.jobs import Terms, add_block
+from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES
+from stillspace.kernels.reference import clip_weights, curvature_weights
 
 __all__ = [
     "GLAD",
     "IRLS",
+    "NEWTON",
     "SCORES",
     "Terms",
+    "add_block",
     "clip_weights",
     "column_norms",
-    "glad_block",
-    "irls_block",
+    "curvature_weights",
     "residual_to_basis",
     "residual_to_matrix",
-    "score_block",
     "scores",
-    "scratch_rows",
     "unit_columns",
 ]

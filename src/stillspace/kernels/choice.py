@@ -32,7 +32,7 @@ from functools import lru_cache
 import numpy as np
 
 from stillspace._typing import IntArray, WordArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import jit, part
 
 BINOMIAL_ERROR = 2.0**-128
 """Total-variation error of one count."""
@@ -101,7 +101,7 @@ def draw_binomial(n: int, q: float, count: int, rng: np.random.Generator) -> Int
     return drawn
 
 
-@jit
+@part
 def _insert(slots: IntArray, value: int | np.int64) -> bool:
     """Put a value into an open hash table whose size is a power of two; False if it was there."""
     mask = slots.size - 1

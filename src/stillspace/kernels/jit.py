@@ -12,6 +12,8 @@ import numba
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
+
 
 def jit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile `function` on its first call, without the GIL and without fast-math.
@@ -20,26 +22,22 @@ def jit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     can be written (read-only images, service accounts) it is compiled anew in each process: a
     shared temporary directory would let other users plant code in it.
     """
-    return _compiled(function, fastmath=False)
-
-
-def jit_sum(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a function that does nothing but add up finished terms, in any order.
-
-    Additions may be reordered and contracted with the product before them, as a matrix product
-    would do it: SPEC 4 (b) charges for that by the length of the chain, whatever its order. The
-    licence is on this function's own instructions alone, also where it is inlined.
-    """
-    return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
-
-
-def _compiled(function: Callable[_P, _R], fastmath: bool | set[str]) -> Callable[_P, _R]:
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
-        compiled: Callable[_P, _R] = numba.njit(cache=True, **options)(function)
+        compiled: Callable[_P, _R] = numba.njit(cache=True, **_OPTIONS)(function)
         _stamp_cache(compiled)
     except (RuntimeError, OSError):  # "no locator available": nothing is writable
-        compiled = numba.njit(**options)(function)
+        compiled = numba.njit(**_OPTIONS)(function)
+    return compiled
+
+
+def part(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Declare a function that compiled functions call, and nobody else.
+
+    It becomes part of their machine code. It gets none of its own and no entry from Python, which
+    would take most of the time to compile it.
+    """
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled: Callable[_P, _R] = numba.njit(**_OPTIONS, **options)(function)
     return compiled
 
 

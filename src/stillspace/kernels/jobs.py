@@ -1,20 +1,32 @@
 """A run of blocks in one compiled call: rows are loaded and their terms added without Python.
 
 Two threads that come back to the interpreter for each block spend a third of their time waiting
-for each other. One function for each way of storing rows; what a block adds is in `passes`.
+for each other. How rows are loaded is in `storage`, what a block adds is in `passes`.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import typeof, types
 
-from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.compiled import CHUNK
+from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels.calls import address_of, call
 from stillspace.kernels.jit import jit
-from stillspace.kernels.passes import STORED, glad_block, irls_block, score_block
-from stillspace.kernels.storage import load_columns, load_dense, load_sparse
+from stillspace.kernels.lanes import LANES
+from stillspace.kernels.passes import FEW, GLAD, IRLS, NEWTON, SCORES, few, many
+from stillspace.kernels.storage import load_columns
 
-GLAD, IRLS, SCORES = 0, 1, 2
+_FLAT: Any = types.float64[::1]
+_WHOLE, _REAL = types.int64, types.float64
+_ADD = (
+    _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _FLAT, _FLAT,
+)  # fmt: skip
+_LOAD = (
+    _FLAT, _FLAT, _REAL, types.boolean, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE, _WHOLE,
+)  # fmt: skip
 
 
 class Terms(NamedTuple):
@@ -25,8 +37,12 @@ class Terms(NamedTuple):
     floor: float
     out: FloatArray
     """(D, r); (r, r) for the moment of the scores."""
-    cost: FloatArray
-    """One number: the sum of distances, for IRLS."""
+    more: FloatArray
+    """What a pass has at hand besides: the sum of distances (IRLS), the curvature (Newton)."""
+    cut: float
+    """Rows at this distance or farther add nothing (all but the scores)."""
+    cap: float
+    """Up to this distance a row's curvature counts in full (Newton)."""
 
 
 class Cells(NamedTuple):
@@ -34,7 +50,6 @@ class Cells(NamedTuple):
 
     center: FloatArray
     unit: FloatArray
-    factors: FloatArray
     missing: float
     plain: bool
 
@@ -48,68 +63,134 @@ class Span(NamedTuple):
     block: int
 
 
-@jit
-def scratch_rows(kind: int, D: int, r: int) -> int:
-    """Return how many coordinates' residuals have to be kept."""
-    keep: bool = kind == GLAD and r > STORED
-    return D if keep else min(D, CHUNK)
+def filled(size: int, multiple: int = LANES) -> int:
+    """Return the smallest multiple that is not below `size`."""
+    return -(-size // multiple) * multiple
+
+
+class Adder:
+    """What adding blocks of at most so many rows needs; `finish` hands the sums over."""
+
+    def __init__(self, terms: Terms, rows: int) -> None:
+        self._terms = terms
+        columns, wanted = terms.V.shape
+        self.D, self.used = filled(columns), filled(wanted, 2)
+        self._few = self.used <= FEW and terms.kind in (GLAD, NEWTON)
+        D, r = self.D, FEW if self._few else filled(wanted, 4)
+        V = np.zeros((D, r))
+        V[:columns, :wanted] = terms.V
+        work = np.empty(2 * D if self._few else (2 * r + 3 + D) * filled(rows))
+        self._sums = np.zeros(D * self.used + 8 + filled(wanted, 4) * self.used)
+        facts = (V.reshape(-1), r, self.used, terms.kind, terms.floor, terms.cut, terms.cap)
+        self.arguments: tuple[Any, ...] = (D, *facts, work, self._sums)
+        """What the compiled function takes beside the rows."""
+
+    @property
+    def function(self) -> Any:
+        """The compiled function."""
+        return few if self._few else many
+
+    def finish(self) -> None:
+        """Add the sums to where they go."""
+        terms, (columns, wanted) = self._terms, self._terms.V.shape
+        D, r = self.D, self.used
+        tiles, number = self._sums[: D * r], self._sums[D * r]
+        products = _untiled(self._sums[D * r + 8 :], 4, r)[:wanted, :wanted]
+        if terms.kind == SCORES:
+            terms.out[:] += products
+            return
+        terms.out[:] += _untiled(tiles, 8 if self._few else 4, r)[:columns, :wanted]
+        if terms.kind in (IRLS, NEWTON):
+            terms.more[0] += number
+        if len(terms.more) > 1:
+            terms.more[1:] += products.reshape(-1)
+
+
+def _untiled(tiles: FloatArray, height: int, r: int) -> FloatArray:
+    """Return a matrix of r columns that is stored in tiles of `height` × 2, turned."""
+    return tiles.reshape(-1, r // 2, 2, height).transpose(0, 3, 1, 2).reshape(-1, r)
 
 
 @jit
-def _add(terms: Terms, XT: FloatArray, memory: FloatArray) -> None:
-    """Add what one block gives."""
-    D, b = XT.shape
-    rows = scratch_rows(terms.kind, D, terms.V.shape[1])
-    R = memory[: rows * b].reshape(rows, b)
-    if terms.kind == GLAD:
-        glad_block(XT, terms.V, terms.floor, R, terms.out)
-    elif terms.kind == SCORES:
-        score_block(XT, terms.V, terms.out)
-    else:
-        terms.cost[0] += irls_block(XT, terms.V, terms.floor, R, terms.out)
+def _run(
+    load: int, source: Any, cells: Cells, factors: FloatArray, span: Span, rows: IntArray,
+    scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int, used: int,
+    kind: int, floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray,
+) -> None:  # fmt: skip
+    """Load and add block after block, by the two addresses."""
+    c, at = cells, span.start
+    while at < span.stop:
+        width = min(span.stop - at, span.block)
+        b = (width + 7) // 8 * 8
+        for i in range(b):
+            rows[i], scales[i] = 0, 0.0
+            if i < width:
+                rows[i] = span.chosen[at + i] if len(span.chosen) > 0 else at + i
+                scales[i] = factors[rows[i]]
+        cell = (c.center, c.unit, c.missing, c.plain)
+        call(load, (source, *cell, rows, scales, b, X, 8, 8 * D + 8))
+        call(add, (X, b // 8, D, V, r, used, kind, floor, cut, cap, work, sums))
+        at += width
 
 
-@jit
-def add_dense(X: AnyArray, terms: Terms, cells: Cells, span: Span) -> None:
-    """Add the terms of rows of a dense array (n, D)."""
-    D, r = terms.V.shape
-    block = min(span.block, span.stop - span.start)
-    memory, scratch = np.empty(D * block), np.empty(scratch_rows(terms.kind, D, r) * block)
-    for at in range(span.start, span.stop, span.block):
-        width = min(span.block, span.stop - at)
-        XT = memory[: D * width].reshape(D, width)
-        c = cells
-        load_dense(X, span.chosen, at, c.center, c.unit, c.factors, c.missing, c.plain, XT)
-        _add(terms, XT, scratch)
+@cache
+def _adder(function: Any) -> int:
+    return address_of(function, _ADD)
 
 
-@jit
-def add_columns(columns: AnyArray, terms: Terms, cells: Cells, span: Span) -> None:
-    """Add the terms of rows of an array that is stored column by column (D, n)."""
-    D, r = terms.V.shape
-    block = min(span.block, span.stop - span.start)
-    memory, scratch = np.empty(D * block), np.empty(scratch_rows(terms.kind, D, r) * block)
-    for at in range(span.start, span.stop, span.block):
-        width = min(span.block, span.stop - at)
-        XT = memory[: D * width].reshape(D, width)
-        c = cells
-        load_columns(columns, span.chosen, at, c.center, c.unit, c.factors, c.missing, c.plain, XT)
-        _add(terms, XT, scratch)
+_loaders: dict[Any, int] = {}
 
 
-@jit
-def add_sparse(
-    data: AnyArray, columns: AnyArray, limits: AnyArray, terms: Terms, cells: Cells, span: Span
+def _loader(load: Any, source: tuple[Any, ...]) -> int:
+    """Return the address of a loader for such arrays; numba's own look at them takes longer."""
+    key = (load, *((array.dtype, array.flags.num) for array in source))
+    if key not in _loaders:
+        kind = typeof(source)  # type: ignore[no-untyped-call]
+        _loaders[key] = address_of(load, (kind, *_LOAD))
+    return _loaders[key]
+
+
+def add_rows(
+    load: Any,
+    source: tuple[Any, ...],
+    terms: Terms,
+    cells: Cells,
+    factors: FloatArray,
+    span: Span,
 ) -> None:
-    """Add the terms of compressed sparse rows."""
-    D, r = terms.V.shape
-    block = min(span.block, span.stop - span.start)
-    memory, scratch = np.empty(D * block), np.empty(scratch_rows(terms.kind, D, r) * block)
-    for at in range(span.start, span.stop, span.block):
-        width = min(span.block, span.stop - at)
-        XT = memory[: D * width].reshape(D, width)
-        c = cells
-        load_sparse(
-            data, columns, limits, span.chosen, at, c.center, c.unit, c.factors, c.missing, XT
-        )
-        _add(terms, XT, scratch)
+    """Add the terms of stored rows, which the compiled function `load` turns into blocks."""
+    b = filled(min(span.block, span.stop - span.start))
+    adder = Adder(terms, b)
+    addresses = _loader(load, source), _adder(adder.function)
+    memory = np.empty(b, dtype=np.int64), np.empty(b), np.zeros((adder.D + 1) * b)
+    _run(
+        addresses[0], source, cells, factors, span, *memory, addresses[1], *adder.arguments,
+    )  # fmt: skip
+    adder.finish()
+
+
+def load_rows(
+    load: Any,
+    source: tuple[Any, ...],
+    cells: Cells,
+    factors: FloatArray,
+    numbers: IntArray,
+    XT: FloatArray,
+) -> None:
+    """Fill `XT` (D, b) with the rows of these numbers."""
+    D, width = XT.shape
+    b = filled(width)
+    rows, scales = np.zeros(b, dtype=np.int64), np.zeros(b)
+    rows[:width], scales[:width] = numbers, factors[numbers]
+    X = XT if b == width and XT.flags.c_contiguous else np.empty((D, b))
+    load(source, *cells, rows, scales, b, X.reshape(-1), b, 8)
+    if X is not XT:
+        XT[:] = X[:, :width]
+
+
+def add_block(terms: Terms, XT: FloatArray) -> None:
+    """Add the terms of one block of rows as columns (D, b)."""
+    D, b = XT.shape
+    cells = Cells(np.zeros(D), np.ones(D), np.nan, True)
+    span = Span(np.empty(0, dtype=np.int64), 0, b, b)
+    add_rows(load_columns, (np.ascontiguousarray(XT),), terms, cells, np.ones(b), span)

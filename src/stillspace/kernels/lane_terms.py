@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import (
     LANES,
     add,
@@ -60,7 +60,7 @@ def gather(rows: FloatArray, D: int, chosen: IntArray, start: int, stop: int, X:
     return b
 
 
-@jit
+@part
 def _scores(X: FloatArray, at: int, D: int, b: int, V: FloatArray, j: int, Y: FloatArray) -> None:
     """Write the components j and j + 1 of `Vᵀx` to Y (r, b); V is (r, D)."""
     zero = constant(0.0)
@@ -79,14 +79,14 @@ def _scores(X: FloatArray, at: int, D: int, b: int, V: FloatArray, j: int, Y: Fl
         _store_group(Y, q + b, z0, z1, z2)
 
 
-@jit
+@part
 def _store_group(A: FloatArray, at: int, a0: Any, a1: Any, a2: Any) -> None:
     store(A, at, a0)
     store(A, at + 8, a1)
     store(A, at + 16, a2)
 
 
-@jit
+@part
 def _residuals(
     X: FloatArray, at: int, D: int, b: int, V: FloatArray, j: int, Y: FloatArray,
     R: FloatArray, S: FloatArray,
@@ -114,7 +114,7 @@ def _residuals(
         _store_group(S, i, s0, s1, s2)
 
 
-@jit
+@part
 def _scale(A: FloatArray, rows: int, b: int, S: FloatArray, N: FloatArray, floor: float) -> None:
     """Scale each column of A (rows, b) by `1 / max(s, floor)`, clipped so that s·n stays ≤ 1.
 
@@ -130,7 +130,7 @@ def _scale(A: FloatArray, rows: int, b: int, S: FloatArray, N: FloatArray, floor
             store(A, q, multiply(load(A, q), weight))
 
 
-@jit
+@part
 def _squares(A: FloatArray, at: int, rows: int, b: int, N: FloatArray) -> None:
     """Write the squared norms of the columns of A (rows, b) to N."""
     for i in range(0, b, LANES):
@@ -141,7 +141,7 @@ def _squares(A: FloatArray, at: int, rows: int, b: int, N: FloatArray) -> None:
         store(N, i, n)
 
 
-@jit
+@part
 def _add_products(R: FloatArray, Y: FloatArray, D: int, r: int, b: int, sums: FloatArray) -> None:
     """Add `R Yᵀ`, lane by lane, to `sums` (r, D, LANES); r even, D a multiple of 4."""
     zero = constant(0.0)
@@ -162,7 +162,7 @@ def _add_products(R: FloatArray, Y: FloatArray, D: int, r: int, b: int, sums: Fl
             _add_four(sums, at + D * LANES, t0, t1, t2, t3)
 
 
-@jit
+@part
 def _add_four(sums: FloatArray, at: int, a0: Any, a1: Any, a2: Any, a3: Any) -> None:
     store(sums, at, add(load(sums, at), a0))
     store(sums, at + 8, add(load(sums, at + 8), a1))

@@ -32,15 +32,20 @@ __all__ = [
     "constant",
     "divide",
     "finite_or_zero",
+    "fused",
     "larger",
     "load",
+    "magnitude",
     "multiply",
     "root",
+    "smaller",
     "spread",
     "store",
     "subtract",
     "total",
     "transpose",
+    "where_below",
+    "where_unequal",
 ]
 
 LANES = 8
@@ -137,15 +142,42 @@ def _larger(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
     return _lanes(_lanes, _lanes), generate
 
 
-def _root(_: Any, a: Any) -> Any:  # noqa: ARG001
-    """`root(a)`: the square root, correctly rounded."""
+def _smaller(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    """`smaller(a, b)`: a where a < b, else b."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        kind = ir.FunctionType(_VECTOR, [_VECTOR])
-        name = f"llvm.sqrt.v{LANES}f64"
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+        return builder.select(builder.fcmp_ordered("<", *args), *args)
 
-    return _lanes(_lanes), generate
+    return _lanes(_lanes, _lanes), generate
+
+
+def _function(name: str, count: int) -> Any:
+    """Return one of the compiler's own functions of lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        kind = ir.FunctionType(_VECTOR, [_VECTOR] * count)
+        full = f"llvm.{name}.v{LANES}f64"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, full), args)
+
+    return generate
+
+
+def _root(_: Any, a: Any) -> Any:  # noqa: ARG001
+    """`root(a)`: the square root, correctly rounded."""
+    return _lanes(_lanes), _function("sqrt", 1)
+
+
+def _magnitude(_: Any, a: Any) -> Any:  # noqa: ARG001
+    """`magnitude(a)`: the absolute value."""
+    return _lanes(_lanes), _function("fabs", 1)
+
+
+def _fused(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001
+    """`fused(a, b, c)`: a · b + c, rounded once or twice, whatever the processor does faster.
+
+    Only for adding up finished terms, as a matrix product would (SPEC 4 b).
+    """
+    return _lanes(_lanes, _lanes, _lanes), _function("fmuladd", 3)
 
 
 def _finite_or_zero(_: Any, a: Any) -> Any:  # noqa: ARG001
@@ -157,6 +189,26 @@ def _finite_or_zero(_: Any, a: Any) -> Any:  # noqa: ARG001
         return builder.select(builder.fcmp_ordered("==", difference, zero), args[0], zero)
 
     return _lanes(_lanes), generate
+
+
+def _where_below(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001
+    """`where_below(a, b, c)`: c where a < b, else 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[2], zero)
+
+    return _lanes(_lanes, _lanes, _lanes), generate
+
+
+def _where_unequal(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001
+    """`where_unequal(a, b, c)`: c where a is not b, or either is not a number; else 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_unordered("!=", args[0], args[1]), args[2], zero)
+
+    return _lanes(_lanes, _lanes, _lanes), generate
 
 
 def _total(_: Any, a: Any) -> Any:  # noqa: ARG001
@@ -224,8 +276,13 @@ add: Callable[..., Any] = _operation("fadd")
 subtract: Callable[..., Any] = _operation("fsub")
 multiply: Callable[..., Any] = _operation("fmul")
 divide: Callable[..., Any] = _operation("fdiv")
+fused: Callable[..., Any] = intrinsic(_fused)
 larger: Callable[..., Any] = intrinsic(_larger)
+smaller: Callable[..., Any] = intrinsic(_smaller)
+magnitude: Callable[..., Any] = intrinsic(_magnitude)
 root: Callable[..., Any] = intrinsic(_root)
 finite_or_zero: Callable[..., Any] = intrinsic(_finite_or_zero)
+where_below: Callable[..., Any] = intrinsic(_where_below)
+where_unequal: Callable[..., Any] = intrinsic(_where_unequal)
 total: Callable[..., float] = intrinsic(_total)
 transpose: Callable[..., None] = intrinsic(_transpose)

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lane_terms import WIDTH, add_glad, gather, scaled_residuals
 from stillspace.kernels.lanes import LANES, load, total
 from stillspace.kernels.small import mirror_step, polar_rows, rebuild, water_fill
@@ -71,7 +71,7 @@ def _on_lattice(value: float, index: int, spacing: float) -> float:
     return float(np.int64(np.rint(value / spacing)) + index) * spacing
 
 
-@jit
+@part
 def _push(average: FloatArray, V: FloatArray, r: int, k: int) -> None:
     """Move the running average of k projectors towards that of V (r, D)."""
     D = average.shape[0]

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import jit, part
 
 _SWEEPS = 40
 _ORTHOGONAL = 2.0**-102  # squares of cosines: at rounding,
@@ -20,7 +20,7 @@ _APART = 2.0**-14  # determinant over squared trace of a pair of rows that are s
 _NEGLIGIBLE = 2.0**-80  # an eigenvalue of P that changes no bit of a residual
 
 
-@jit
+@part
 def _dot(a: FloatArray, b: FloatArray) -> float:
     """Return the inner product of two vectors whose length is a multiple of 4."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -32,7 +32,7 @@ def _dot(a: FloatArray, b: FloatArray) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-@jit
+@part
 def _rotate(a: FloatArray, b: FloatArray, c: float, s: float) -> None:
     for d in range(a.size):
         x, y = a[d], b[d]
@@ -40,7 +40,7 @@ def _rotate(a: FloatArray, b: FloatArray, c: float, s: float) -> None:
         b[d] = s * x + c * y
 
 
-@jit
+@part
 def _orthogonalize(A: FloatArray, J: FloatArray, r: int) -> None:
     """Rotate the first r rows of A until they are orthogonal, and J along (Hestenes 1958).
 
@@ -65,7 +65,7 @@ def _orthogonalize(A: FloatArray, J: FloatArray, r: int) -> None:
             return
 
 
-@jit
+@part
 def _complete(A: FloatArray, i: int, r: int, D: int) -> None:
     """Set row i to a unit vector orthogonal to the other r − 1 unit rows."""
     best, at = -1.0, 0
@@ -89,7 +89,7 @@ def _complete(A: FloatArray, i: int, r: int, D: int) -> None:
         A[i, d] /= length
 
 
-@jit
+@part
 def _combine(A: FloatArray, a: float, b: float, c: float, D: int, out: FloatArray) -> None:
     """Write [[a, c], [c, b]] times the two rows of A to `out`."""
     for d in range(D):
@@ -98,7 +98,7 @@ def _combine(A: FloatArray, a: float, b: float, c: float, D: int, out: FloatArra
         out[1, d] = c * x + b * y
 
 
-@jit
+@part
 def _polar_pair(A: FloatArray, D: int, out: FloatArray) -> bool:
     """Write the polar factor of two rows to `out`, or return False if they nearly coincide.
 
@@ -151,7 +151,7 @@ def polar_rows(A: FloatArray, r: int, D: int, J: FloatArray, out: FloatArray) ->
                 out[j, d] += c * A[i, d]
 
 
-@jit
+@part
 def _filled(eigenvalues: FloatArray, tau: float) -> float:
     total = 0.0
     for value in eigenvalues:
@@ -187,7 +187,7 @@ def water_fill(eigenvalues: FloatArray, r: int) -> FloatArray:
     return filled
 
 
-@jit
+@part
 def _log_add(a: float, b: float) -> float:
     return max(a, b) + math.log1p(math.exp(-abs(a - b)))
 

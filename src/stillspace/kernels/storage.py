@@ -3,269 +3,198 @@
 A scaled cell is `((x − center) · (1/scale)) · inverse norm`, every step element-wise and rounded
 once, so it depends on its own row alone. A cell that holds the missing code sits at the centre. A
 row whose inverse norm is zero is a zero row, whatever it holds.
+
+All loaders take the same arguments after their source: the scaling; the numbers of the rows and
+their inverse norms; how many, a multiple of 8; and where the cells go: that of coordinate d and
+the i-th row to X[step · d + jump · (i // 8) + i % 8].
+What is more than there are rows to load is filled up with any row and an inverse norm of zero.
 """
 
-import math
+from __future__ import annotations
 
-import numpy as np
+import math
+from typing import Any
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.convert import convert
-from stillspace.kernels.jit import jit
-from stillspace.kernels.lanes import transpose
+from stillspace.kernels.convert import turned
+from stillspace.kernels.jit import jit, part
+from stillspace.kernels.lanes import (
+    LANES,
+    add,
+    constant,
+    larger,
+    load,
+    magnitude,
+    multiply,
+    spread,
+    store,
+    subtract,
+    where_unequal,
+)
 from stillspace.kernels.prefetch import prefetch
 
-GROUP = 8
-"""Rows that are converted together before they are turned into columns."""
-
 STRIPE = 512
-"""Cells of a row that are converted at a time: a group of them stays in the first cache."""
+"""Cells of a row that are converted at a time, while the next ones are on their way."""
 
 
-@jit
-def _transpose_group(rows: FloatArray, count: int, width: int, XT: FloatArray, i: int) -> None:
-    """Write the first `width` cells of `count` rows to columns i… of `XT`."""
-    d = 0
-    if count == GROUP:
-        step, stride, target = rows.shape[1], XT.shape[1], XT.reshape(-1)
-        while d + 4 <= width:
-            a = d
-            offsets = (
-                a,
-                a + step,
-                a + 2 * step,
-                a + 3 * step,
-                a + 4 * step,
-                a + 5 * step,
-                a + 6 * step,
-                a + 7 * step,
-            )
-            transpose(rows, offsets, target, d * stride + i, stride)
-            d += 4
-    for k in range(count):
-        for e in range(d, width):
-            XT[e, i + k] = rows[k, e]
-
-
-@jit
-def _scale_cells(
-    x: AnyArray,
-    center: FloatArray,
-    unit: FloatArray,
-    factor: float,
-    missing: float,
-    plain: bool,
-    out: FloatArray,
+@part
+def _clear_zero_rows(
+    factors: FloatArray, b: int, X: FloatArray, D: int, step: int, jump: int
 ) -> None:
-    """Write the scaled cells of (a part of) one row."""
-    width = len(x)
-    if factor == 0.0:
-        for d in range(width):
-            out[d] = 0.0
-    elif plain:
-        for d in range(width):
-            out[d] = np.float64(x[d]) * factor
-    else:
-        for d in range(width):
-            value = np.float64(x[d])
-            cell = ((value - center[d]) * unit[d]) * factor
-            out[d] = 0.0 if value == missing else cell
+    """Make the columns of rows without an inverse norm zero, whatever the rows hold."""
+    for i in range(b):
+        if factors[i] == 0.0:
+            to = i // 8 * jump + i % 8
+            for at in range(to, to + D * step, step):
+                X[at] = 0.0
 
 
-@jit
-def _announce(X: AnyArray, index: IntArray, first: int, d: int, width: int) -> None:
-    """Have cells d…d + width of the group of rows from position `first` on brought nearer.
-
-    Reading them from memory then overlaps with converting the cells before them.
-    """
-    step = max(1, 64 // X.itemsize)
-    count = len(index) if len(index) > 0 else X.shape[0]
-    for at in range(first, min(first + GROUP, count)):
-        row = index[at] if len(index) > 0 else at
-        for c in range(d, d + width, step):
-            prefetch(X, row, c)
-
-
-@jit
-def _convert_group(
-    X: AnyArray,
-    rows: IntArray,
-    scales: FloatArray,
-    center: FloatArray,
-    unit: FloatArray,
-    missing: float,
-    plain: bool,
-    d: int,
-    stop: int,
-    XT: FloatArray,
-    i: int,
-) -> None:
-    """Write columns d…stop of a group of rows, none of them zero, to columns i… of `XT`."""
-    D, b = XT.shape
-    a0, a1, a2, a3 = rows[0] * D, rows[1] * D, rows[2] * D, rows[3] * D
-    a4, a5, a6, a7 = rows[4] * D, rows[5] * D, rows[6] * D, rows[7] * D
-    s0, s1, s2, s3 = scales[0], scales[1], scales[2], scales[3]
-    s4, s5, s6, s7 = scales[4], scales[5], scales[6], scales[7]
-    factors = (s0, s1, s2, s3, s4, s5, s6, s7)
-    for e in range(d, stop, 4):
-        offsets = (a0 + e, a1 + e, a2 + e, a3 + e, a4 + e, a5 + e, a6 + e, a7 + e)
-        convert(X, offsets, factors, center, unit, e, missing, plain, XT, e * b + i, b)
+@part
+def _placed(x: Any, d: int, center: FloatArray, unit: FloatArray, missing: float) -> Any:
+    """Return the cells of coordinate d of eight rows, centred and in units of the scale."""
+    cell = multiply(subtract(x, spread(center, d)), spread(unit, d))
+    return where_unequal(x, constant(missing), cell)
 
 
 @jit
 def load_dense(
-    X: AnyArray,
-    index: IntArray,
-    start: int,
-    center: FloatArray,
-    unit: FloatArray,
-    factors: FloatArray,
-    missing: float,
-    plain: bool,
-    XT: FloatArray,
-) -> None:
-    """Fill `XT` (D, b) with rows start…start + b of `X`, or with those that `index` lists there."""
-    D, b = XT.shape
-    group = np.empty((GROUP, min(D, STRIPE)))
-    rows, scales = np.empty(GROUP, dtype=np.int64), np.empty(GROUP)
-    for i in range(0, b, GROUP):
-        count = min(GROUP, b - i)
-        for k in range(count):
-            rows[k] = index[start + i + k] if len(index) > 0 else start + i + k
-            scales[k] = factors[rows[k]]
-        fast = X.flags.c_contiguous and count == GROUP and scales.min() > 0.0
-        for d in range(0, D, STRIPE):
-            width = min(STRIPE, D - d)
-            if d + STRIPE < D:
-                _announce(X, index, start + i, d + STRIPE, min(STRIPE, D - d - STRIPE))
-            else:
-                _announce(X, index, start + i + GROUP, 0, min(STRIPE, D))
-            done = 0
-            if fast:
-                done = width // 4 * 4
-                _convert_group(X, rows, scales, center, unit, missing, plain, d, d + done, XT, i)
-            if done == width:
-                continue
-            for k in range(count):
-                _scale_cells(
-                    X[rows[k], d + done : d + width],
-                    center[d + done : d + width],
-                    unit[d + done : d + width],
-                    scales[k],
-                    missing,
-                    plain,
-                    group[k],
+    source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, plain: bool,
+    rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
+) -> None:  # fmt: skip
+    """Load rows of an array (n, D) of any strides."""
+    cells, D = source[0], len(center)
+    whole = D // 4 * 4 if cells.flags.c_contiguous else 0
+    line, to = 64 // cells.itemsize, 0
+    for i in range(0, b, LANES):
+        a0, a1, a2, a3 = rows[i] * D, rows[i + 1] * D, rows[i + 2] * D, rows[i + 3] * D
+        a4, a5, a6, a7 = rows[i + 4] * D, rows[i + 5] * D, rows[i + 6] * D, rows[i + 7] * D
+        scale = load(factors, i)
+        for d in range(0, whole, STRIPE):
+            # have the next stripe brought nearer: of these rows, or the first of the next ones
+            more = d + STRIPE < whole or i + LANES == b
+            begin, near = (d + STRIPE, i) if more else (0, i + LANES)
+            for k in range(near, near + LANES):
+                for e in range(begin, min(begin + STRIPE, whole), line):
+                    prefetch(cells, rows[k], e)
+            for e in range(d, min(d + STRIPE, whole), 4):
+                x0, x1, x2, x3 = turned(
+                    cells, (a0 + e, a1 + e, a2 + e, a3 + e, a4 + e, a5 + e, a6 + e, a7 + e)
                 )
-            _transpose_group(group, count, width - done, XT[d + done : d + width], i)
+                if not plain:
+                    x0 = _placed(x0, e, center, unit, missing)
+                    x1 = _placed(x1, e + 1, center, unit, missing)
+                    x2 = _placed(x2, e + 2, center, unit, missing)
+                    x3 = _placed(x3, e + 3, center, unit, missing)
+                at = to + e * step
+                store(X, at, multiply(x0, scale))
+                store(X, at + step, multiply(x1, scale))
+                store(X, at + 2 * step, multiply(x2, scale))
+                store(X, at + 3 * step, multiply(x3, scale))
+        to += jump
+    for d in range(whole, D):
+        for i in range(b):
+            value = float(cells[rows[i], d])
+            cell = value if plain else (value - center[d]) * unit[d]
+            at = step * d + i // 8 * jump + i % 8
+            X[at] = 0.0 if value == missing else cell * factors[i]
+    _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit
 def load_columns(
-    columns: AnyArray,
-    index: IntArray,
-    start: int,
-    center: FloatArray,
-    unit: FloatArray,
-    factors: FloatArray,
-    missing: float,
-    plain: bool,
-    XT: FloatArray,
-) -> None:
-    """Fill `XT` as `load_dense` does, from an array that is stored column by column (D, n)."""
-    D, b = XT.shape
+    source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, plain: bool,
+    rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
+) -> None:  # fmt: skip
+    """Load rows of an array that is stored column by column (D, n)."""
+    columns, D = source[0], len(center)
     for d in range(D):
-        c, u = center[d], unit[d]
         for i in range(b):
-            row = start + i
-            if len(index) > 0:
-                row = index[row]
-            value = np.float64(columns[d, row])
-            cell = value if plain else (value - c) * u
-            if value == missing or factors[row] == 0.0:
-                cell = 0.0
-            XT[d, i] = cell * factors[row]
+            value = float(columns[d, rows[i]])
+            cell = value if plain else (value - center[d]) * unit[d]
+            at = step * d + i // 8 * jump + i % 8
+            X[at] = 0.0 if value == missing else cell * factors[i]
+    _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit
 def load_sparse(
-    data: AnyArray,
-    columns: AnyArray,
-    limits: AnyArray,
-    index: IntArray,
-    start: int,
-    center: FloatArray,
-    unit: FloatArray,
-    factors: FloatArray,
-    missing: float,
-    XT: FloatArray,
-) -> None:
-    """Fill `XT` as `load_dense` does, from compressed sparse rows without duplicates.
+    source: tuple[AnyArray, AnyArray, AnyArray], center: FloatArray, unit: FloatArray,
+    missing: float, plain: bool, rows: IntArray, factors: FloatArray, b: int, X: FloatArray,
+    step: int, jump: int,
+) -> None:  # fmt: skip
+    """Load compressed sparse rows without duplicates; a cell that is not stored is a zero.
 
     A row whose columns lie outside the table, or outside what is stored, is not a row of it: it is
     read as one that is not finite.
     """
-    D, b = XT.shape
-    group = np.empty((GROUP, D))
-    empty = np.zeros(D)  # what a cell that is not stored comes to, before the row's own factor
-    if missing != 0.0:
+    data, columns, limits = source
+    D, to = len(center), 0
+    for i in range(0, b, LANES):
+        scale = load(factors, i)
         for d in range(D):
-            empty[d] = (0.0 - center[d]) * unit[d]
-    for i in range(0, b, GROUP):
-        count = min(GROUP, b - i)
-        for k in range(count):
-            row = start + i + k
-            if len(index) > 0:
-                row = index[row]
-            factor = factors[row]
-            if factor == 0.0:
-                group[k] = 0.0
-                continue
-            for d in range(D):
-                group[k, d] = empty[d] * factor
-            low, high = limits[row], limits[row + 1]
-            if low < 0 or high > len(data):
-                low, high = 0, 0
-                group[k] = np.nan
-            for at in range(low, high):
-                d, value = columns[at], np.float64(data[at])
-                if d < 0 or d >= D:
-                    group[k] = np.nan
-                    break
-                cell = ((value - center[d]) * unit[d]) * factor
-                group[k, d] = 0.0 if value == missing else cell
-        _transpose_group(group, count, D, XT, i)
+            # what a cell that is not stored comes to
+            empty = (0.0 - center[d]) * unit[d] if missing != 0.0 and not plain else 0.0
+            store(X, to + d * step, multiply(constant(empty), scale))
+        for k in range(i, i + LANES):
+            low, high, at = limits[rows[k]], limits[rows[k] + 1], to + k - i
+            broken = low < 0 or high > len(data)
+            if not broken:
+                for p in range(low, high):
+                    d, value = columns[p], float(data[p])
+                    if d < 0 or d >= D:
+                        broken = True
+                        break
+                    cell = value if plain else (value - center[d]) * unit[d]
+                    X[at + d * step] = 0.0 if value == missing else cell * factors[k]
+            if broken:
+                for q in range(at, at + D * step, step):
+                    X[q] = math.nan
+        to += jump
+    _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit
-def inverse_norms(XT: FloatArray, norm_bound: float, out: FloatArray) -> None:
+def inverse_norms(
+    X: FloatArray, D: int, b: int, norm_bound: float, work: FloatArray, out: FloatArray
+) -> None:
     """Write `1 / max(‖x‖, norm_bound)` for each column; 0 for a zero or non-finite column.
 
     Columns are scaled by a power of two first where squares would not be safe, so that 1e-200
     and 1e200 come out right (SPEC 1). A row that is so short or so long that the inverse is no
     normal number stays inside the unit ball, a little or (below 1e-307) far from its surface.
+    `X` (D, b) is flat, b a multiple of 8; `work` has 24 entries.
     """
-    D, b = XT.shape
-    largest, total, broken = np.zeros(b), np.zeros(b), np.zeros(b)
-    for d in range(D):
-        for i in range(b):
-            x = XT[d, i]
-            total[i] += x * x
-            largest[i] = max(largest[i], abs(x))
-            broken[i] += x - x  # not a number if x is none, or infinite
-    for i in range(b):
-        out[i] = 0.0
-        if broken[i] != 0.0 or (largest[i] == 0.0 and norm_bound == 0.0):
-            continue
-        exponent = 0
-        if not 2.0**-400 < largest[i] < 2.0**400:
-            exponent = math.frexp(largest[i])[1]
-            total[i] = 0.0
-            for d in range(D):
-                x = math.ldexp(XT[d, i], -exponent)
-                total[i] += x * x
-        inverse = math.ldexp(1.0 / math.sqrt(total[i]), -exponent) if largest[i] > 0.0 else math.inf
-        if norm_bound > 0.0:
-            inverse = min(inverse, 1.0 / norm_bound)
-        if inverse < 2.0**-1021:
-            inverse *= 1.0 - 2.0**-40
-        out[i] = min(inverse, 2.0**1022)
+    for i in range(0, len(out), LANES):
+        squares, largest, broken = constant(0.0), constant(0.0), constant(0.0)
+        for d in range(D):
+            x = load(X, d * b + i)
+            squares = add(squares, multiply(x, x))
+            largest = larger(magnitude(x), largest)
+            broken = add(broken, subtract(x, x))  # not a number if x is none, or infinite
+        store(work, 0, squares)
+        store(work, 8, largest)
+        store(work, 16, broken)
+        for k in range(i, min(i + 8, len(out))):
+            out[k] = _inverse(X, D, b, k, norm_bound, work, k - i)
+
+
+@part
+def _inverse(
+    X: FloatArray, D: int, b: int, i: int, norm_bound: float, work: FloatArray, k: int
+) -> float:
+    total, largest, broken = work[k], work[k + 8], work[k + 16]
+    if broken != 0.0 or (largest == 0.0 and norm_bound == 0.0):
+        return 0.0
+    exponent = 0
+    if not 2.0**-400 < largest < 2.0**400:
+        exponent = math.frexp(largest)[1]
+        total = 0.0
+        for d in range(D):
+            x = math.ldexp(X[d * b + i], -exponent)
+            total += x * x
+    inverse = math.ldexp(1.0 / math.sqrt(total), -exponent) if largest > 0.0 else math.inf
+    if norm_bound > 0.0:
+        inverse = min(inverse, 1.0 / norm_bound)
+    if inverse < 2.0**-1021:
+        inverse *= 1.0 - 2.0**-40
+    return min(inverse, 2.0**1022)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from stillspace._typing import FloatArray
 
@@ -28,8 +29,19 @@ class Geometry(Protocol):
         """Return the state after a step of size `eta` along `G`."""
 
 
+LANCZOS_FROM, LANCZOS_PART = 2048, 64
+"""Rows of a matrix from which on a few eigenvectors are found by Lanczos; r is at most a 64th."""
+
+
 def top_eigenvectors(M: FloatArray, r: int) -> FloatArray:
     """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first."""
+    if len(M) >= LANCZOS_FROM and r * LANCZOS_PART <= len(M):
+        # The start vector is fixed: the answer depends on M alone.
+        v0 = np.random.default_rng(0).standard_normal(len(M))
+        try:
+            return np.ascontiguousarray(eigsh(M, k=r, which="LA", v0=v0)[1][:, ::-1])
+        except ArpackError:  # no convergence, or a zero matrix
+            pass
     return np.ascontiguousarray(np.linalg.eigh(M)[1][:, : -r - 1 : -1])
 
 
@@ -223,10 +235,13 @@ def least_squares_fill(eigenvalues: FloatArray, r: int) -> FloatArray:
     D = len(eigenvalues)
     ordered = np.sort(eigenvalues)
     inverse = 1.0 / np.maximum(ordered, np.finfo(np.float64).tiny)
-    rest = np.cumsum(inverse[::-1])[::-1]
+    with np.errstate(
+        over="ignore"
+    ):  # several zeros add up to infinity, and θ to 0, as it should be
+        rest = np.cumsum(inverse[::-1])[::-1]
     m = np.arange(D - r)
     theta = (D - r - m) / rest[: D - r]
-    fits = theta <= ordered[: D - r]
+    fits = (theta <= ordered[: D - r]) & (ordered[: D - r] > 0.0)
     chosen = theta[int(np.argmax(fits))] if fits.any() else ordered[D - r - 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.where(eigenvalues > 0.0, chosen / eigenvalues, 1.0)

@@ -10,7 +10,7 @@ weights 1/‖Qx‖ no constant bounds, and which are therefore never private.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, prod, sqrt
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -106,12 +106,15 @@ class Glad(_Bounded):
     """`Σ Qx (Vᵀx)ᵀ / max(‖Qx‖, φ)`: minus n times the gradient of GLAD at V (SPEC 2).
 
     Norm ≤ ‖Vᵀx‖ ≤ 1, because the first factor is at most a unit vector; two terms may be
-    opposite, so their difference is ≤ 2.
+    opposite, so their difference is ≤ 2. With a `cut` rows with ‖Qx‖ ≥ cut add nothing (RULE.md,
+    "late cut"): the bounds stay, and as the bits of ‖Qx‖ are the row's alone, no other row's
+    presence decides on which side of the cut it lies.
     """
 
     D: int
     r: int
     floor: float = PRIVATE_FLOOR
+    cut: float = inf
     name: ClassVar[str] = "GLAD gradient"
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = 2.0
@@ -128,17 +131,15 @@ class Glad(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
-        _check_point(point, (self.D, self.r))
-        scratch = np.empty((kernels.scratch_rows(kernels.GLAD, self.D, self.r), XT.shape[1]))
-        kernels.glad_block(XT, np.ascontiguousarray(point), self.floor, scratch, out)
+        kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
         """Return what a compiled run of blocks needs; a subclass may have other terms."""
-        if type(self) is not Glad:
-            return None
+        return self._stock_terms(point, out) if type(self) is Glad else None
+
+    def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         _check_point(point, (self.D, self.r))
-        V = np.ascontiguousarray(point)
-        return kernels.Terms(kernels.GLAD, V, self.floor, out, np.zeros(1))
+        return kernels.Terms(kernels.GLAD, point, self.floor, out, np.zeros(1), self.cut, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,13 +233,14 @@ class ScoreMoment(_Bounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
-        kernels.score_block(XT, np.ascontiguousarray(point), out)
+        kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
         """Return what a compiled run of blocks needs; a subclass may have other terms."""
-        if type(self) is not ScoreMoment:
-            return None
-        return kernels.Terms(kernels.SCORES, np.ascontiguousarray(point), 0.0, out, np.zeros(1))
+        return self._stock_terms(point, out) if type(self) is ScoreMoment else None
+
+    def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
+        return kernels.Terms(kernels.SCORES, point, 0.0, out, np.zeros(1), inf, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,135 @@ class GladCost(_Bounded):
         out += np.fmin(kernels.column_norms(R), 1.0).sum()
 
 
+class _Curved(_Bounded):
+    """Curvature of GLAD: terms `u`, 0 ≤ u ≤ 1, times a bounded function of the scores y = Vᵀx.
+
+    `u = min(c, d)/max(d, φ)`, zero from the cut on, d = ‖Qx‖. Then u/c ≈ 1/max(d, c), and the
+    second derivative of ‖Qx‖ at V along a direction ΔV ⊥ V is about ‖ΔV y‖²/d.
+    """
+
+    __slots__ = ()
+    D: int
+    r: int
+    cap: float
+    cut: float
+    floor: float
+
+    def _weighed(
+        self, XT: FloatArray, point: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the scores and their norms, both clipped to 1, and u."""
+        _check_point(point, (self.D, self.r))
+        R, Y = kernels.residual_to_basis(XT, point)
+        distance, size = kernels.column_norms(R), kernels.column_norms(Y)
+        weight = kernels.clip_weights(distance, size, self.floor, self.cut)
+        u = kernels.curvature_weights(distance, weight, self.cap)
+        return Y / np.maximum(size, 1.0), np.minimum(size, 1.0), u
+
+
+@dataclass(frozen=True, slots=True)
+class Curvature(_Curved):
+    """`Σ u‖y‖²`: n·c times the mean curvature. A number in [0, 1] a row, so both bounds are 1."""
+
+    D: int
+    r: int
+    cap: float
+    cut: float = inf
+    floor: float = PRIVATE_FLOOR
+    name: ClassVar[str] = "curvature"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A number."""
+        return ()
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """One normal."""
+        return IidGaussian(())
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        _, size, u = self._weighed(XT, point)
+        out += (size * size * u).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class CurvatureMatrix(_Curved):
+    """`Σ u yyᵀ`. Norm u‖y‖² ≤ 1; `‖uyyᵀ − vzzᵀ‖² = u²‖y‖⁴ + v²‖z‖⁴ − 2uv(y·z)² ≤ 2`."""
+
+    D: int
+    r: int
+    cap: float
+    cut: float = inf
+    floor: float = PRIVATE_FLOOR
+    name: ClassVar[str] = "curvature matrix"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(r, r), symmetric."""
+        return (self.r, self.r)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.r)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        Y, _, u = self._weighed(XT, point)
+        out += (Y * u) @ Y.T
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Several queries at one point, added in one pass: their sums one after another, flat.
+
+    It has no bounds: each query keeps its own (`stillspace.release.JointRelease`).
+    """
+
+    queries: tuple[Query, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One number for each entry of each sum."""
+        return (sum(prod(query.shape) for query in self.queries),)
+
+    def split(self, flat: FloatArray) -> list[FloatArray]:
+        """Return the sums as views of a flat array, each in its own shape."""
+        ends = np.cumsum([prod(query.shape) for query in self.queries])
+        parts = zip(np.split(flat, ends[:-1]), self.queries, strict=True)
+        return [part.reshape(query.shape) for part, query in parts]
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        for query, part in zip(self.queries, self.split(out), strict=True):
+            query.add_block(XT, point, part)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs, for a gradient with its curvature.
+
+        Compared by exact type and facts: only what the compiled pass does exactly.
+        """
+        gradient, *others = self.queries
+        if type(gradient) is not Glad or [type(q) for q in others] not in _CURVATURES:
+            return None
+        D, r, floor, cut = gradient.D, gradient.r, gradient.floor, gradient.cut
+        cap = getattr(others[0], "cap", 0.0)
+        if any(q != type(q)(D, r, cap, cut, floor) for q in others):  # type: ignore[call-arg]
+            return None
+        _check_point(point, (D, r))
+        direction = out[: D * r].reshape(D, r)
+        return kernels.Terms(kernels.NEWTON, point, floor, direction, out[D * r :], cut, cap)
+
+
+_CURVATURES: tuple[list[type], ...] = ([Curvature], [Curvature, CurvatureMatrix])
+
+
 @dataclass(frozen=True, slots=True)
 class GeometricMedian(_Bounded):
     """`Σ (x − m) / max(‖x − m‖, φ)`: unit vectors at most, so the bounds are 1 and 2.
@@ -295,6 +426,96 @@ class GeometricMedian(_Bounded):
         """Add the block's terms to `out`."""
         _check_point(point, (self.D,))
         out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class MedianCost(_Bounded):
+    """`Σ min(‖x − m‖/2, 1)`: half the sum of distances. A number in [0, 1]: both bounds are 1."""
+
+    D: int
+    name: ClassVar[str] = "mean distance"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A number."""
+        return ()
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """One normal."""
+        return IidGaussian(())
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        _check_point(point, (self.D,))
+        out += np.fmin(kernels.column_norms(XT - point[:, None]) / 2.0, 1.0).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSquares(_Bounded):
+    """`Σ ((v_jᵀx)²)_j`: n times the variances along the components. Bounds as for `ScoreMoment`.
+
+    Norm ≤ ‖Vᵀx‖² ≤ 1, and two terms have no negative entry: their difference is ≤ √2.
+    """
+
+    D: int
+    r: int
+    name: ClassVar[str] = "variances along the components"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(r,)."""
+        return (self.r,)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Independent on all entries."""
+        return IidGaussian((self.r,))
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
+        _check_point(point, (self.D, self.r))
+        Y = kernels.scores(XT, point)
+        Y = Y / np.maximum(kernels.column_norms(Y), 1.0)
+        out += (Y * Y).sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceCounts(_Bounded):
+    """How many rows have ‖Qx‖ in each of a public row of bins: one bin a row.
+
+    So a term has norm 1 and two terms differ by at most √2. As the bits of ‖Qx‖ are the row's
+    alone, no other row's presence moves it to another bin.
+    """
+
+    D: int
+    r: int
+    edges: tuple[float, ...]
+    """Ascending inner edges; bin i holds edges[i − 1] ≤ ‖Qx‖ < edges[i]."""
+    name: ClassVar[str] = "counts of orthogonal distances"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One more than there are inner edges."""
+        return (len(self.edges) + 1,)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Independent on all entries."""
+        return IidGaussian(self.shape)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        _check_point(point, (self.D, self.r))
+        R, _ = kernels.residual_to_basis(XT, point)
+        bins = np.searchsorted(np.array(self.edges), kernels.column_norms(R), side="right")
+        out += np.bincount(bins, minlength=len(self.edges) + 1)
 
 
 class _Unbounded(_Terms):
@@ -336,11 +557,16 @@ class _Unbounded(_Terms):
 
 @dataclass(frozen=True, slots=True)
 class IrlsPower(_Unbounded):
-    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment."""
+    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment.
+
+    With a `cut`, over the rows with ‖Qx‖ < cut: a step for the cost `mean(min(‖Qx‖, cut))`. Both
+    steps minimise a quadratic above the cost that touches it at V, so neither lets it rise.
+    """
 
     D: int
     r: int
     floor: float = ROBUST_FLOOR
+    cut: float = inf
     name: ClassVar[str] = "reweighted power step"
 
     @property
@@ -350,17 +576,15 @@ class IrlsPower(_Unbounded):
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
-        V = np.ascontiguousarray(point)
-        scratch = np.empty((kernels.scratch_rows(kernels.IRLS, self.D, self.r), XT.shape[1]))
-        direction = out[:-1].reshape(self.D, self.r)
-        out[-1] += kernels.irls_block(XT, V, self.floor, scratch, direction)
+        kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
         """Return what a compiled run of blocks needs; a subclass may have other terms."""
-        if type(self) is not IrlsPower:
-            return None
-        V, direction = np.ascontiguousarray(point), out[:-1].reshape(self.D, self.r)
-        return kernels.Terms(kernels.IRLS, V, self.floor, direction, out[-1:])
+        return self._stock_terms(point, out) if type(self) is IrlsPower else None
+
+    def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
+        direction = out[:-1].reshape(self.D, self.r)
+        return kernels.Terms(kernels.IRLS, point, self.floor, direction, out[-1:], self.cut, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,10 @@ class Selections:
     def __getitem__(self, i: int) -> IntArray:
         return self.chosen[self.offsets[i] : self.offsets[i + 1]]
 
+    def part(self, low: int, high: int) -> Selections:
+        """Return the selections of iterations low…high−1 of these, as views."""
+        return Selections(self.offsets[low : high + 1], self.chosen)
+
 
 class Sampling(Protocol):
     """A random selection of rows with public parameters."""

@@ -33,7 +33,9 @@ class Converged:
 
     The move of a basis is the sine of the largest principal angle, that of a matrix the
     Frobenius norm. The cost stalls at a relative fall of `cost_tol`: where it is flat the point
-    may wander for thousands of passes that change nothing anybody could measure.
+    may wander for thousands of passes that change nothing anybody could measure. The fall of the
+    step just made is not known before the next one; it is foretold from the two before it, which
+    under linear convergence fall by a constant factor.
     """
 
     tol: float
@@ -41,8 +43,12 @@ class Converged:
 
     def __call__(self, before: FloatArray, after: FloatArray, costs: Sequence[float]) -> bool:
         """Return whether to stop."""
-        if len(costs) > 1 and costs[-2] - costs[-1] <= self.cost_tol * costs[-2]:
-            return True
+        if len(costs) > 1:
+            fall = costs[-2] - costs[-1]
+            if len(costs) > 2 and costs[-3] - costs[-2] > fall > 0.0:
+                fall *= fall / (costs[-3] - costs[-2])
+            if fall <= self.cost_tol * costs[-2]:
+                return True
         if after.shape[0] == after.shape[1]:
             return bool(np.linalg.norm(after - before) <= self.tol)
         return bool(np.linalg.norm(after - before @ (before.T @ after), 2) <= self.tol)

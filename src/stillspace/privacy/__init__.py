@@ -1,6 +1,12 @@
 """Accountants, calibration and guarantees (SPEC 4). Nothing here ever sees a row."""
 
-from stillspace.privacy.accounting import PrivacyCurve, calibrate, check_sampler, privacy_curve
+from stillspace.privacy.accounting import (
+    PrivacyCurve,
+    calibrate,
+    check_sampler,
+    full_batch_mu,
+    privacy_curve,
+)
 from stillspace.privacy.budget import Budget
 from stillspace.privacy.events import (
     RELATIONS,
@@ -29,6 +35,7 @@ __all__ = [
     "SingleEvent",
     "calibrate",
     "check_sampler",
+    "full_batch_mu",
     "mu_from_budget",
     "privacy_curve",
     "to_dp_accounting",

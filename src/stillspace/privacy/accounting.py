@@ -16,8 +16,8 @@ from stillspace.exceptions import NotAccountedError
 from stillspace.privacy.events import (
     ComposedEvent,
     GaussianEvent,
-    NonPrivateEvent,
     Relation,
+    TestedEvent,
     check_relation,
 )
 from stillspace.privacy.gaussian import (
@@ -72,6 +72,40 @@ class NoGuarantee:
         """Return infinity (0 at δ = 1, where nothing is claimed)."""
         check_delta(delta)
         return 0.0 if delta == 1 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class TestedCurve:
+    """What (ε₀, δ₀) alone implies: δ₀ from ε₀ on, and 1 − (1 − δ₀) e^(ε−ε₀) below.
+
+    Below ε₀: P(S) − e^ε P'(S) ≤ P(S) − e^(ε−ε₀) (P(S) − δ₀), which grows with P(S) ≤ 1.
+    """
+
+    __test__ = False  # pytest: not a test class
+    epsilon: float
+    delta: float
+
+    @property
+    def name(self) -> str:
+        """What this curve is, for people."""
+        return "propose-test-release"
+
+    def get_delta(self, epsilon: float) -> float:
+        """Return a δ that holds at `epsilon`."""
+        check_epsilon(epsilon)
+        if epsilon >= self.epsilon:
+            return self.delta
+        return min(1.0, (1.0 - (1.0 - self.delta) * math.exp(epsilon - self.epsilon)) + 1e-15)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Return an ε that holds at `delta`."""
+        check_delta(delta)
+        if delta < self.delta:
+            return math.inf
+        if delta == 1:
+            return 0.0
+        lower = self.epsilon + math.log1p(-(delta - 1e-15)) - math.log1p(-self.delta)
+        return min(self.epsilon, max(0.0, lower * (1 + 1e-12) + 1e-14))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +173,9 @@ def privacy_curve(
 def _ideal_curve(event: ComposedEvent, relation: Relation) -> PrivacyCurve:
     if event.non_private_reasons:
         return NoGuarantee()
+    tested = [single for single, _ in event if isinstance(single, TestedEvent)]
+    if tested:
+        return _tested_curve(event, tested[0], relation)
     mu, sampled = _split(event, relation)
     if mu == math.inf:
         return NoGuarantee()
@@ -148,6 +185,16 @@ def _ideal_curve(event: ComposedEvent, relation: Relation) -> PrivacyCurve:
     return LossCurve(directions) if directions else NoGuarantee()
 
 
+def _tested_curve(event: ComposedEvent, tested: TestedEvent, relation: Relation) -> PrivacyCurve:
+    if event != ComposedEvent.of([tested]):
+        raise NotAccountedError(
+            "propose-test-release has no accountant together with other releases; use it alone."
+        )
+    if relation != "replace-one":
+        raise NotAccountedError("propose-test-release is proved for replace-one only.")
+    return TestedCurve(tested.epsilon, tested.delta)
+
+
 def _split(
     event: ComposedEvent, relation: Relation
 ) -> tuple[float, tuple[tuple[GaussianEvent, int], ...]]:
@@ -155,7 +202,7 @@ def _split(
     total = 0.0
     sampled: dict[GaussianEvent, int] = {}
     for single, count in event:
-        assert not isinstance(single, NonPrivateEvent)
+        assert isinstance(single, GaussianEvent)
         if count == 0:
             continue
         if single.sampling == "all":
@@ -168,6 +215,16 @@ def _split(
     # Each square, product and sum may have been rounded down: go up by more than that.
     mu = math.sqrt(total) * (1 + 1e-15 * (4 + len(event.parts)))
     return mu, tuple(sampled.items())
+
+
+def full_batch_mu(event: ComposedEvent, relation: Relation) -> float:
+    """Return the μ of an event whose parts all read all rows, rounded up."""
+    if event.non_private_reasons:
+        raise NotAccountedError(f"this has no μ: {'; '.join(event.non_private_reasons)}.")
+    mu, sampled = _split(event, relation)
+    if sampled:
+        raise NotAccountedError("only releases of all rows have a μ; sampled steps have a curve.")
+    return mu
 
 
 def _squared_mu(event: GaussianEvent, relation: Relation) -> float:

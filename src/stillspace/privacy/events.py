@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from itertools import groupby
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
+
+from stillspace.exceptions import NotAccountedError
 
 Relation: TypeAlias = Literal["replace-one", "add-or-remove-one"]
 RELATIONS: tuple[Relation, ...] = ("replace-one", "add-or-remove-one")
@@ -57,6 +60,9 @@ class GaussianEvent:
     """Fixed size: rows drawn from."""
     coordinates: int = 0
     sampler_error: float = 0.0
+    ceiling: bool = False
+    """Whether this stands for releases chosen one after another from earlier ones, whose Σμ² never
+    passes that of this one release (SPEC 4; docs/privacy.md)."""
 
     def __post_init__(self) -> None:
         for name in ("sigma", "norm_bound", "difference_bound", "slack", "sampler_error"):
@@ -75,6 +81,8 @@ class GaussianEvent:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
         if self.sampling.endswith("replacement"):
             self._check_fixed_size()
+        if self.ceiling and self.sampling != "all":
+            raise ValueError("a ceiling of chosen releases is proved for full batches only.")
 
     def _check_fixed_size(self) -> None:
         if self.population < 1 or self.batch_size < 1:
@@ -107,6 +115,15 @@ class GaussianEvent:
         sensitivity = self.sensitivity(relation)
         return self.sigma / sensitivity if sensitivity > 0 else inf
 
+    def squared_mu(self, relation: Relation) -> Fraction:
+        """Return (sensitivity/σ)², not below the exact value: the sensitivity was rounded twice."""
+        sensitivity = Fraction(self.sensitivity(relation)) * (1 + Fraction(1, 1 << 51))
+        if sensitivity == 0:
+            return Fraction(0)
+        if self.sigma == 0:
+            raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
+        return (sensitivity / Fraction(self.sigma)) ** 2
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
         return {"kind": "gaussian", **{k: _plain(v) for k, v in asdict(self).items()}}
@@ -123,7 +140,27 @@ class NonPrivateEvent:
         return {"kind": "not private", "reason": self.reason}
 
 
-SingleEvent: TypeAlias = GaussianEvent | NonPrivateEvent
+@dataclass(frozen=True, slots=True)
+class TestedEvent:
+    """A mechanism known by one pair (ε, δ) alone: propose-test-release. Composes with nothing."""
+
+    __test__ = False  # pytest: not a test class
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.epsilon) and self.epsilon > 0 and 0 < self.delta < 1):
+            raise ValueError(
+                f"epsilon is {self.epsilon!r} and delta {self.delta!r}; epsilon must be positive, "
+                "delta between 0 and 1."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain JSON values."""
+        return {"kind": "tested", "epsilon": float(self.epsilon), "delta": float(self.delta)}
+
+
+SingleEvent: TypeAlias = GaussianEvent | NonPrivateEvent | TestedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +222,10 @@ class ComposedEvent:
         return cls(tuple((_event_from(part), int(part["count"])) for part in stored["parts"]))
 
 
+NOTHING = ComposedEvent()
+"""The event of what reads no row."""
+
+
 def _plain(value: Any) -> Any:
     """Return numpy scalars as Python's own, which json can write."""
     return value.item() if hasattr(value, "item") else value
@@ -194,6 +235,8 @@ def _event_from(stored: Mapping[str, Any]) -> SingleEvent:
     kind = stored["kind"]
     if kind == "not private":
         return NonPrivateEvent(str(stored["reason"]))
+    if kind == "tested":
+        return TestedEvent(float(stored["epsilon"]), float(stored["delta"]))
     if kind != "gaussian":
         raise ValueError(f"an event of kind {kind!r} is not known to this version.")
     names = {f.name for f in fields(GaussianEvent)}

@@ -224,6 +224,11 @@ def charge_of(event: Any, relation: Relation, terms: Terms) -> Charge:
         raise NotAccountedError(
             f"a ledger takes private fits only: {'; '.join(event.non_private_reasons)}."
         )
+    if any(not isinstance(single, GaussianEvent) for single, _ in event):
+        raise NotAccountedError(
+            "a mechanism known only by its epsilon and delta, such as propose-test-release, has no "
+            "filter together with others; fit it without a ledger, or use algorithm='auto'."
+        )
     totals = [Fraction(0)] * len(terms.limits)
     sampler = Fraction(0)
     for single, count in event:
@@ -246,7 +251,7 @@ def _losses(event: GaussianEvent, terms: Terms) -> list[Fraction]:
         )
     relation = terms.neighboring_relation
     if event.sampling == "all":
-        square = _squared_mu(event, relation)
+        square = event.squared_mu(relation)
         if terms.kind == "gaussian":
             return [square]
         return [Fraction(a) * square / 2 for a in terms.orders]
@@ -258,16 +263,6 @@ def _losses(event: GaussianEvent, terms: Terms) -> list[Fraction]:
     if event.sigma == 0:
         raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
     return [Fraction(step_divergence(event, relation, a)) for a in terms.orders]
-
-
-def _squared_mu(event: GaussianEvent, relation: Relation) -> Fraction:
-    """(sensitivity/σ)², not below the exact value: the sensitivity was rounded twice."""
-    sensitivity = Fraction(event.sensitivity(relation)) * (1 + Fraction(1, 1 << 51))
-    if sensitivity == 0:
-        return Fraction(0)
-    if event.sigma == 0:
-        raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
-    return (sensitivity / Fraction(event.sigma)) ** 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,24 @@ from functools import partial
 from typing import Any
 
 from stillspace.plan import Plan
+from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.recipes.classic import fms, irls, reaper_irls
-from stillspace.recipes.facts import Facts, Recipe
+from stillspace.recipes.facts import AnyPlan, Facts, Recipe
+from stillspace.recipes.newton import newton, ptr
 from stillspace.recipes.options import listed
-from stillspace.recipes.paper import as_printed, fixed, glad, mirror, pca, water_filling
+from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
-__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "make_plan"]
+__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "fixed_plan", "make_plan"]
 
 
-def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
+def make_plan(
+    algorithm: str, facts: Facts, *, beside: ComposedEvent = NOTHING, **options: Any
+) -> AnyPlan:
     """Return the plan of a named algorithm, calibrated if the facts hold a budget.
 
     The known algorithms are the keys of `ROBUST` and `PRIVATE`. An option that is None means
-    the recipe's own default.
+    the recipe's own default. The budget is that of the plan together with `beside`, other
+    releases of the same rows.
     """
     recipe = _lookup(algorithm, PRIVATE if facts.private else ROBUST)
     given = {key: value for key, value in options.items() if value is not None}
@@ -31,12 +36,37 @@ def make_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
                 f"it has {listed(recipe.options)}."
             )
             raise ValueError(msg)
+    if facts.choose_components and not recipe.chooses:
+        able = _listed_able(PRIVATE if facts.private else ROBUST)
+        msg = f"{algorithm!r} needs a given number of components; able to choose it: {able}."
+        raise ValueError(msg)
     plan = replace(recipe.build(facts, given), name=algorithm)
     if facts.epsilon is None or facts.delta is None:
         return plan
     if facts.calibration == "as-printed":
+        if beside != NOTHING:
+            msg = (
+                "The paper has neither a private centre nor summaries; "
+                "leave them out or use calibration='honest'."
+            )
+            raise ValueError(msg)
         return as_printed(plan, facts, facts.epsilon, facts.delta)
-    return plan.calibrate(facts.epsilon, facts.delta)
+    return plan.calibrate(facts.epsilon, facts.delta, beside=beside)
+
+
+def fixed_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
+    """Return the plan of an algorithm whose releases are all known beforehand."""
+    plan = make_plan(algorithm, facts, **options)
+    if not isinstance(plan, Plan):
+        msg = (
+            f"The releases of {algorithm!r} depend on one another; name an algorithm of the paper."
+        )
+        raise TypeError(msg)
+    return plan
+
+
+def _listed_able(table: Mapping[str, Recipe]) -> str:
+    return listed(name for name, recipe in table.items() if recipe.chooses)
 
 
 def _lookup(algorithm: Any, table: Mapping[str, Recipe]) -> Recipe:
@@ -59,8 +89,8 @@ _BATCH = ("batch_size", "sampling")
 _CLASSIC = ("n_iter", "tol", "start", "floor")
 
 ROBUST: dict[str, Recipe] = {
-    "auto": Recipe(irls, _CLASSIC),
-    "irls": Recipe(irls, _CLASSIC),
+    "auto": Recipe(irls, (*_CLASSIC, "cut")),
+    "irls": Recipe(irls, (*_CLASSIC, "cut")),
     "fms": Recipe(fms, _CLASSIC),
     "reaper-irls": Recipe(reaper_irls, _CLASSIC),
     "pca": Recipe(pca),
@@ -77,8 +107,10 @@ ROBUST: dict[str, Recipe] = {
 }
 
 PRIVATE: dict[str, Recipe] = {
-    "auto": Recipe(fixed, ("n_iter",)),
-    "dp-pca": Recipe(pca),
+    "auto": Recipe(newton, chooses=True),
+    "dp-newton": Recipe(newton, chooses=True),
+    "dp-pca": Recipe(pca, chooses=True),
+    "ptr": Recipe(ptr, ("width",)),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),
     "dp-sggd": Recipe(partial(glad, sampled=True), (*_SHARED, *_BATCH, "geometry")),
     "dp-gd-reap": Recipe(water_filling, _SHARED),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from stillspace.parts.geometry import Geometry, LeastSquares, Orthonormalize, TopEigenvectors
 from stillspace.parts.queries import (
@@ -40,9 +41,15 @@ def _classic(facts: Facts, options: Options, query: Query, geometry: Geometry) -
 
 
 def irls(facts: Facts, options: Options) -> Plan:
-    """IRLS-power: one gradient pass a step, monotone, the robust default."""
+    """IRLS-power: one gradient pass a step, monotone, the robust default.
+
+    With `cut` the distances count up to it and no further (a redescending loss).
+    """
     query = IrlsPower(
-        facts.D, facts.r, checked_positive("floor", options.get("floor", ROBUST_FLOOR))
+        facts.D,
+        facts.r,
+        checked_positive("floor", options.get("floor", ROBUST_FLOOR)),
+        checked_positive("cut", options["cut"]) if "cut" in options else inf,
     )
     plan = _classic(facts, options, query, Orthonormalize(facts.r))
     sample = SAMPLE_ROWS + SAMPLE_ROWS_A_COLUMN * facts.D

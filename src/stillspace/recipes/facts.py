@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Sampling
 from stillspace.plan import Plan
 from stillspace.privacy import Relation
+from stillspace.ptr import PtrPlan
 from stillspace.release import Release
 
 Calibration: TypeAlias = Literal["honest", "as-printed"]
@@ -31,6 +33,8 @@ class Facts:
     relation: Relation = "replace-one"
     rows_per_person: int = 1
     calibration: Calibration = "honest"
+    choose_components: bool = False
+    """Whether r is only the largest number of components, one of 1…r to be chosen by a release."""
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.delta is None):
@@ -55,11 +59,14 @@ class Facts:
 
 
 Options: TypeAlias = Mapping[str, Any]
+AnyPlan: TypeAlias = Plan | AdaptivePlan | PtrPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A function from public facts and options to a plan, with the names of its options."""
 
-    build: Callable[[Facts, Options], Plan]
+    build: Callable[[Facts, Options], AnyPlan]
     options: tuple[str, ...] = ()
+    chooses: bool = False
+    """Whether it can choose the number of components from a second moment that it releases."""

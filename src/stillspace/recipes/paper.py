@@ -13,7 +13,7 @@ from stillspace.exceptions import NotAccountedError
 from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar, WaterFilling
 from stillspace.parts.queries import PRIVATE_FLOOR, ROBUST_FLOOR, Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All
-from stillspace.parts.schedules import Geometric, Halving, InverseSqrt
+from stillspace.parts.schedules import Halving, InverseSqrt
 from stillspace.plan import (
     GivenStart,
     MomentStart,
@@ -25,7 +25,7 @@ from stillspace.plan import (
     WishartStart,
 )
 from stillspace.privacy import privacy_curve
-from stillspace.recipes.facts import Facts, Options
+from stillspace.recipes.facts import AnyPlan, Facts, Options
 from stillspace.recipes.options import (
     checked_n_iter,
     checked_positive,
@@ -151,22 +151,15 @@ def pca(facts: Facts, options: Options) -> Plan:
     return Plan(name="", start=start, release=None, geometry=Polar(facts.r), n_components=facts.r)
 
 
-def fixed(facts: Facts, options: Options) -> Plan:
-    """Private PCA start with share .2, then 30 gradient steps from 1 to .01."""
-    n_iter = checked_n_iter(options, 30)
-    defaults = {"n_iter": n_iter, "schedule": Geometric(1.0, 0.01, n_iter), "share": START_SHARE}
-    return glad(facts, defaults)
-
-
-def as_printed(plan: Plan, facts: Facts, epsilon: float, delta: float) -> Plan:
+def as_printed(plan: AnyPlan, facts: Facts, epsilon: float, delta: float) -> Plan:
     """Return the plan with the noise that the paper prints (SPEC 4), whatever it promises.
 
     The start, which the paper does not charge, gets the whole budget for itself.
     """
-    release, T = plan.release, plan.n_iter
-    if plan.name == "auto":
-        msg = "The paper has no algorithm 'auto'; name one of its own, such as 'dp-sggd'."
+    if not isinstance(plan, Plan):
+        msg = f"The paper has no algorithm {plan.name!r}; name one of its own, such as 'dp-sggd'."
         raise ValueError(msg)
+    release, T = plan.release, plan.n_iter
     if release is None:
         return plan
     if isinstance(release.sampling, All):

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jobs import Span, Terms
+from stillspace.kernels import column_norms, residual_to_basis
+from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
+from stillspace.rows.pairs import PairedRows
+from stillspace.rows.protocols import RowSum
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, stored
 from stillspace.rows.threads import each
 
 _LARGE_SUM = 2**22
 """Entries of a sum of which no thread gets a copy of its own."""
-
-
-class RowSum(Protocol):
-    """A sum of row terms, as the rows see it."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the sum."""
-
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the terms of a block of rows, given as columns, to `out`."""
-
-    def terms(self, point: FloatArray, out: FloatArray) -> Terms | None:
-        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
 
 
 class MemoryRows:
@@ -62,15 +52,19 @@ class MemoryRows:
         scale: FloatArray | None = None,
         norm_bound: float | None = None,
         missing: float | None = None,
+        pairs: IntArray | None = None,
     ) -> MemoryRows:
         """Wrap `X` (n, D), row by row: `(x − center) / scale`, then to the unit sphere.
 
         `X` is a float64, float32, int8 or uint8 array or a sparse matrix; it is neither copied nor
         changed. A cell equal to `missing` sits at the centre. With `norm_bound` a row is clipped
         to that norm, in units of it, instead of scaled to the sphere. A row with a non-finite
-        entry becomes a zero row, silently (SPEC 4).
+        entry becomes a zero row, silently (SPEC 4). With `pairs` (m, 2) the rows are the
+        differences of these pairs of rows, in which a centre cancels; see `rows.pairs`.
         """
         source = stored(X)
+        if pairs is not None:
+            source = PairedRows.of(source, pairs)
         n, D = source.shape
         if missing is not None and X.dtype == np.float32:
             missing = float(np.float32(missing))  # the code as the cells hold it
@@ -79,8 +73,11 @@ class MemoryRows:
         layout = Layout.of(D, D)
 
         def measure(job: Job) -> None:
-            for at, XT in rows._blocks(NO_INDEX, job, layout):
-                inverse_norms(XT, norm_bound or 0.0, found[at : at + XT.shape[1]])
+            work = np.empty(24)
+            for at, XT, width in rows._filled_blocks(NO_INDEX, job, layout):
+                out = found[at : at + width]
+                D, b = XT.shape
+                inverse_norms(XT.reshape(-1), D, b, norm_bound or 0.0, work, out)
 
         for _ in each(measure, layout.jobs(n)):
             pass
@@ -97,13 +94,39 @@ class MemoryRows:
         """Number of columns."""
         return self._source.shape[1]
 
-    def sphered(self) -> FloatArray:
-        """Return all scaled rows as a new array (n, D), for problems that are small."""
-        out = np.empty(self._source.shape)
+    def sphered(self, selection: IntArray | None = None) -> FloatArray:
+        """Return the selected (or all) scaled rows as a new array, for problems that are small."""
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        out = np.empty((self.n_rows if selection is None else len(index), self.n_columns))
         layout = Layout.of(self.n_columns, self.n_columns)
-        for at, XT in self._blocks(NO_INDEX, (0, self.n_rows), layout):
+        for at, XT in self._blocks(index, (0, len(out)), layout):
             out[at : at + XT.shape[1]] = XT.T
         return out
+
+    def lengths(self, selection: IntArray | None = None) -> FloatArray:
+        """Return what the selected (or all) rows were divided by; 0 for zero rows."""
+        factors = self._factors if selection is None else self._factors[selection]
+        return np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0.0)
+
+    def distances(self, V: FloatArray) -> FloatArray:
+        """Return the distance of every scaled row to the span of V (D, r)."""
+        found = np.empty(self.n_rows)
+        layout = Layout.of(self.n_columns, self.n_columns)
+
+        def measure(job: Job) -> None:
+            for at, XT in self._blocks(NO_INDEX, job, layout):
+                R, _ = residual_to_basis(XT, V)
+                found[at : at + XT.shape[1]] = column_norms(R)
+
+        for _ in each(measure, layout.jobs(self.n_rows)):
+            pass
+        return found
+
+    def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
+        """Return the same rows with all others than these as zero rows; nothing is copied."""
+        factors = np.where(kept, self._factors, 0.0)
+        nothing = np.empty((0, 0))
+        return MemoryRows(nothing, source=self._source, scaling=self._scaling, factors=factors)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
@@ -136,11 +159,18 @@ class MemoryRows:
         self, index: IntArray, job: Job, layout: Layout
     ) -> Iterator[tuple[int, FloatArray]]:
         """Yield positions and blocks of scaled rows as columns, all in the same memory."""
+        for at, XT, width in self._filled_blocks(index, job, layout):
+            yield at, XT if XT.shape[1] == width else np.ascontiguousarray(XT[:, :width])
+
+    def _filled_blocks(
+        self, index: IntArray, job: Job, layout: Layout
+    ) -> Iterator[tuple[int, FloatArray, int]]:
+        """Yield positions, blocks filled up with zero rows to a multiple of 8, and their widths."""
         D = self.n_columns
         start, stop = job
-        memory = np.empty(D * min(layout.block, stop - start))
+        memory = np.empty(D * filled(min(layout.block, stop - start)))
         for at in range(start, stop, layout.block):
             width = min(layout.block, stop - at)
-            XT = memory[: D * width].reshape(D, width)
-            self._source.load(index, at, self._scaling, self._factors, XT)
-            yield at, XT
+            XT = memory[: D * filled(width)].reshape(D, filled(width))
+            self._source.load(index, at, self._scaling, self._factors, XT[:, :width])
+            yield at, XT, width

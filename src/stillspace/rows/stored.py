@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,9 @@ from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels import jobs, storage
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
+
+Loader: TypeAlias = tuple[Any, tuple[Any, ...]]
+"""A compiled function of `storage` and the arrays that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +39,16 @@ class Scaling:
     ) -> Scaling:
         """Return a scaling of D columns; what is None does nothing."""
         return cls(
-            np.zeros(D) if center is None else np.ascontiguousarray(center),
+            np.zeros(D) if center is None else np.array(center, dtype=np.float64),
             np.ones(D) if scale is None else 1.0 / scale,
             nan if missing is None else float(missing),
             center is None and scale is None and missing is None,
         )
 
-    def cells(self, factors: FloatArray) -> jobs.Cells:
-        """Return this with the rows' own factors, as compiled code takes it."""
-        return jobs.Cells(self.center, self.unit, factors, self.missing, self.plain)
+    @property
+    def cells(self) -> jobs.Cells:
+        """As compiled code takes it."""
+        return jobs.Cells(self.center, self.unit, self.missing, self.plain)
 
 
 class Stored(Protocol):
@@ -79,26 +83,22 @@ class DenseRows:
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
     ) -> None:
-        """Fill `XT`; an array in Fortran's order is read along its columns."""
-        s = scaling
-        facts = (s.center, s.unit, factors, s.missing, s.plain, XT)
-        if self._by_columns:
-            storage.load_columns(self.X.T, index, start, *facts)
-        else:
-            storage.load_dense(self.X, index, start, *facts)
+        """Fill `XT`."""
+        numbers = _numbers(index, start, XT.shape[1])
+        jobs.load_rows(*self._loader, scaling.cells, factors, numbers, XT)
 
     def add(
         self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
     ) -> None:
         """Add the terms of a run of blocks."""
-        if self._by_columns:
-            jobs.add_columns(self.X.T, terms, scaling.cells(factors), span)
-        else:
-            jobs.add_dense(self.X, terms, scaling.cells(factors), span)
+        jobs.add_rows(*self._loader, terms, scaling.cells, factors, span)
 
     @property
-    def _by_columns(self) -> bool:
-        return bool(self.X.flags.f_contiguous and not self.X.flags.c_contiguous)
+    def _loader(self) -> Loader:
+        """An array in Fortran's order is read along its columns."""
+        if self.X.flags.f_contiguous and not self.X.flags.c_contiguous:
+            return storage.load_columns, (self.X.T,)
+        return storage.load_dense, (self.X,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,24 @@ class SparseRows:
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
     ) -> None:
-        """Fill `XT`; a cell that is not stored is a zero, and centred as one."""
-        X, s = self.X, scaling
-        facts = (s.center, s.unit, factors, s.missing, XT)
-        storage.load_sparse(X.data, X.indices, X.indptr, index, start, *facts)
+        """Fill `XT`."""
+        numbers = _numbers(index, start, XT.shape[1])
+        jobs.load_rows(*self._loader, scaling.cells, factors, numbers, XT)
 
     def add(
         self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
     ) -> None:
         """Add the terms of a run of blocks."""
-        X = self.X
-        jobs.add_sparse(X.data, X.indices, X.indptr, terms, scaling.cells(factors), span)
+        jobs.add_rows(*self._loader, terms, scaling.cells, factors, span)
+
+    @property
+    def _loader(self) -> Loader:
+        return storage.load_sparse, (self.X.data, self.X.indices, self.X.indptr)
+
+
+def _numbers(index: IntArray, start: int, count: int) -> IntArray:
+    """Return the numbers of the rows at these positions of `index`, or of the array."""
+    return index[start : start + count] if len(index) > 0 else np.arange(start, start + count)
 
 
 def stored(X: Any) -> Stored:

@@ -1,0 +1,67 @@
+"""`stillspace plan`: what a budget buys, before any row is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stillspace.cli.console import command, say
+
+
+@command
+def plan(
+    *,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of rows.")],
+    features: Annotated[int, typer.Option("--features", "-d", help="Number of columns.")],
+    components: Annotated[
+        int, typer.Option("--components", "-r", help="Dimension of the subspace.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss to spend.")],
+    delta: Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6).")] = None,
+    relation: Annotated[
+        str, typer.Option(help="replace-one or add-or-remove-one.")
+    ] = "replace-one",
+    inlier_share: Annotated[
+        float, typer.Option(help="Your guess of the share of rows near the subspace.")
+    ] = 0.7,
+    inlier_noise: Annotated[
+        float,
+        typer.Option(help="Your guess of how far these are off it, relative to their length."),
+    ] = 0.1,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
+    ] = None,
+) -> None:
+    """Show the plan of a private fit and the error to expect; say when a budget is hopeless."""
+    from stillspace.cli.words import plan_in_words  # noqa: PLC0415  (SciPy; --help need not wait)
+    from stillspace.prediction import predict  # noqa: PLC0415
+    from stillspace.recipes import Facts, make_plan  # noqa: PLC0415
+
+    facts: dict[str, Any] = {"relation": relation}
+    found = predict(
+        rows,
+        features,
+        components,
+        epsilon=epsilon,
+        delta=delta,
+        inlier_share=inlier_share,
+        inlier_noise=inlier_noise,
+        **facts,
+    )
+    made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
+    say("Plan:", plan_in_words(made))
+    say("Expected:", str(found))
+    say(
+        "Without outliers:",
+        f"plain private PCA would have d² ≈ {found.pca_error:.2g}; outliers add a bias to it "
+        "that no budget removes.",
+    )
+    if picture is not None:
+        from stillspace._files import write_atomically  # noqa: PLC0415
+        from stillspace.plots._figure import png  # noqa: PLC0415
+        from stillspace.plots.expected_error import draw_expected_error  # noqa: PLC0415
+
+        write_atomically(picture, png(draw_expected_error(found)))
+        say("Picture:", str(picture))

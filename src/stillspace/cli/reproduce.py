@@ -1,0 +1,105 @@
+"""`stillspace reproduce`: the paper's experiments, with tables, figures and a verdict on each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from stillspace.cli.console import UsageError, command, say
+
+if TYPE_CHECKING:
+    from stillspace.reproduce.make import Task
+
+
+@command
+def reproduce(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="convergence, n-vs-D, eps-vs-delta, inliers-vs-batch, D-vs-r, popres or all.",
+        ),
+    ],
+    size: Annotated[
+        str,
+        typer.Option(help="quick: all in minutes. paper: the paper's repetitions, in hours."),
+    ] = "quick",
+    out_dir: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for tables and figures.")
+    ] = Path("reproduction"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the public POPRES files, for popres. Default: a look-alike.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same tables.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes. Default: one a core.")
+    ] = None,
+    redo: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Make a column again that is there already: as-printed, honest, ours or all.",
+        ),
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Copy the report, its tables and PNGs there too."),
+    ] = None,
+) -> None:
+    """Run experiments of the paper: as printed, at an honest budget, and by our default.
+
+    Finished parts are kept in DIR/cells: a run that was interrupted goes on where it was.
+    """
+    # Only here: `stillspace --help` need not wait for NumPy and the kernels.
+    from stillspace.reproduce.make import Task, chosen  # noqa: PLC0415
+    from stillspace.reproduce.report import publish, write_report  # noqa: PLC0415
+
+    if data is not None and experiment not in ("popres", "all"):
+        msg = f"--data is for popres (or all); {experiment} takes none."
+        raise UsageError(msg)
+    any_size: Any = size
+    tasks = [Task(made, any_size, out_dir, seed, data) for made in chosen(experiment)]
+    if redo is not None:
+        for task in tasks:
+            task.forget(redo)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    for task in tasks:
+        _run(task, workers)
+    say("Report:", str(write_report(out_dir)))
+    if docs is not None:
+        say("Published:", str(publish(out_dir, docs)))
+
+
+def _run(task: Task, workers: int | None) -> None:
+    """Run one task under a progress bar; the time left is judged by the work that is left."""
+    cells = task.cells()
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[cells]}/{task.fields[all]} cells"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with bar:
+        shown = bar.add_task(
+            task.experiment.id, total=sum(c.cost for c in cells), cells=0, all=len(cells)
+        )
+        count = 0
+
+        def done(cell: Any) -> None:
+            nonlocal count
+            count += 1
+            bar.update(shown, advance=cell.cost, cells=count)
+
+        verdict = task.run(workers=workers, done=done)
+    say(f"{task.experiment.id}:", verdict.judgement)

@@ -1,0 +1,208 @@
+"""Which rows are outliers of a fit, and of what kind: distances, cut-offs, flags, outlier map.
+
+After Hubert, Rousseeuw and Vanden Branden (2005), as in R's rrcov. A row lies far from the subspace
+(orthogonal distance), or on it but far from the other rows (score distance), or both. Cut-offs are
+set so that of clean rows with Gaussian noise a stated share is flagged; see docs/diagnostics.md.
+
+Distances and flags show the rows they are computed from: no privacy guarantee covers them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import chi2, gamma
+from sklearn.covariance import MinCovDet
+from sklearn.utils.validation import check_is_fitted
+
+from stillspace._typing import FloatArray
+from stillspace.estimators import RobustPCA
+from stillspace.estimators._base import SubspaceEstimator
+from stillspace.estimators._validation import checked_array
+from stillspace.search import cut_of
+
+__all__ = ["OutlierMap", "diagnose"]
+
+_Flags = npt.NDArray[np.bool_]
+KINDS = ("regular", "good leverage", "orthogonal outlier", "bad leverage")
+
+_ROUNDS = 5
+_CORE_LEVEL = 0.01
+"""Rows beyond the cut-off of this level do not help to set it."""
+
+_SCATTER_ROWS = 2000
+"""Rows on which the scatter of the scores is started."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutlierMap:
+    """Score and orthogonal distances of rows, with cut-offs; `plots.draw_outlier_map` draws it."""
+
+    score_distance: FloatArray
+    """(n,), Mahalanobis distance of the scores inside the subspace."""
+    orthogonal_distance: FloatArray
+    """(n,), distance to the subspace, in the units of `scale`."""
+    score_cutoff: float
+    orthogonal_cutoff: float
+    false_alarms: float
+    """Share of clean rows that is flagged."""
+    location: FloatArray
+    """(r,), robust centre of the scores."""
+    scatter: FloatArray
+    """(r, r), robust covariance of the scores."""
+
+    @property
+    def score_outliers(self) -> _Flags:
+        """(n,), beyond the score cut-off."""
+        return self.score_distance > self.score_cutoff
+
+    @property
+    def orthogonal_outliers(self) -> _Flags:
+        """(n,), beyond the orthogonal cut-off."""
+        return self.orthogonal_distance > self.orthogonal_cutoff
+
+    @property
+    def outliers(self) -> _Flags:
+        """(n,), beyond either."""
+        return self.score_outliers | self.orthogonal_outliers
+
+    @property
+    def kinds(self) -> npt.NDArray[np.str_]:
+        """(n,), one of "regular", "good leverage" (far out, but on the subspace), "orthogonal
+        outlier" (off it, but not far out) and "bad leverage" (both)."""
+        return np.array(KINDS)[self.score_outliers + 2 * self.orthogonal_outliers]
+
+    def of(self, fit: SubspaceEstimator, X: Any, *, rows_may_be_seen: bool = False) -> OutlierMap:
+        """Return the map of other rows by the same fit, with the cut-offs of this one."""
+        check_leave(fit, rows_may_be_seen)
+        scores, orthogonal = _split(fit, X)
+        found = _mahalanobis(scores, self.location, self.scatter)
+        return replace(self, score_distance=found, orthogonal_distance=orthogonal)
+
+
+def diagnose(
+    fit: SubspaceEstimator,
+    X: Any,
+    *,
+    false_alarms: float = 0.025,
+    rows_may_be_seen: bool = False,
+) -> OutlierMap:
+    """Return distances, cut-offs and flags of the rows of X.
+
+    Parameters
+    ----------
+    fit : RobustPCA, PrivateRobustPCA or PrivatePCA
+        Fitted.
+    X : array of shape (n, D)
+        The rows of the fit, or others like them: cut-offs are set by their majority.
+    false_alarms : float in (0, 0.5)
+        Share of clean rows that is flagged by one or the other distance. Each cut-off is at
+        1 − √(1 − share): under Gaussian noise the two distances are independent.
+    rows_may_be_seen : bool
+        Your word that the rows behind a private fit may be looked at. Without it the diagnosis of
+        a private fit is refused: its answer shows the rows, whatever the fit's guarantee.
+
+    Notes
+    -----
+    Orthogonal distances: squares are compared with a multiple of χ²(ν) that has their mean and
+    variance (Satterthwaite), over the rows within a cut; the first cut is from the quantiles .10
+    and .25, with which up to half of the rows may be outliers. Score distances: a minimum
+    covariance determinant, reweighted, of the rows that are near the subspace; squares are
+    compared with χ²(r).
+    """
+    check_leave(fit, rows_may_be_seen)
+    if not 0.0 < false_alarms < 0.5:
+        msg = f"false_alarms must be a number in (0, 0.5), got {false_alarms!r}."
+        raise ValueError(msg)
+    level = 1.0 - np.sqrt(1.0 - false_alarms)
+    scores, orthogonal = _split(fit, X)
+    r = scores.shape[1]
+    if len(scores) <= 2 * r:
+        msg = f"Cut-offs for {r} components need more than {2 * r} rows; there are {len(scores)}."
+        raise ValueError(msg)
+    cutoff = _orthogonal_cutoff(orthogonal, level)
+    location, scatter = _location_and_scatter(scores[orthogonal <= cutoff])
+    return OutlierMap(
+        score_distance=_mahalanobis(scores, location, scatter),
+        orthogonal_distance=orthogonal,
+        score_cutoff=float(np.sqrt(chi2.isf(level, r))),
+        orthogonal_cutoff=cutoff,
+        false_alarms=float(false_alarms),
+        location=location,
+        scatter=scatter,
+    )
+
+
+def check_leave(fit: Any, rows_may_be_seen: bool) -> None:
+    """Raise unless the rows behind the fit may be looked at."""
+    if not isinstance(fit, SubspaceEstimator):
+        msg = f"diagnose takes a fitted estimator of stillspace, got {type(fit).__name__}."
+        raise TypeError(msg)
+    check_is_fitted(fit)
+    if not isinstance(fit, RobustPCA) and not rows_may_be_seen:
+        msg = (
+            "Distances and flags show the rows, and the guarantee of a private fit does not cover "
+            "them: pass rows_may_be_seen=True if these rows may be looked at."
+        )
+        raise PermissionError(msg)
+
+
+def _split(fit: SubspaceEstimator, X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return scores (n, r) and orthogonal distances (n,)."""
+    X = checked_array(fit, X, reset=False, min_samples=1, finite=True)
+    V = fit.components_.T
+    scores, distances = [], []
+    for block in fit._centred(X):
+        Y = block @ V
+        scores.append(Y)
+        distances.append(np.linalg.norm(block - Y @ V.T, axis=1))
+    return np.concatenate(scores), np.concatenate(distances)
+
+
+def _orthogonal_cutoff(d: FloatArray, level: float) -> float:
+    """Return the distance that a share `level` of clean rows exceeds."""
+    unit = float(np.quantile(d, 0.25))
+    if unit <= 1e-12 * float(d.max(initial=0.0)):  # a quarter of the rows lie on it exactly
+        return 1e-9 * float(d.max(initial=0.0))
+    squares = (d / unit) ** 2
+    limit = cut_of(d / unit) ** 2
+    law = gamma(1.0)
+    for k in range(_ROUNDS):
+        core = squares[squares <= limit]
+        mean, second = float(core.mean()), float((core**2).mean())
+        if k > 0:  # put back what cutting the tail took off, as far as the last law knows
+            shape, scale = law.args[0], law.kwds["scale"]
+            kept = [float(gamma.cdf(limit / scale, shape + j)) for j in range(3)]
+            mean, second = mean * kept[0] / kept[1], second * kept[0] / kept[2]
+        variance = max(second - mean**2, 1e-12 * mean**2)
+        law = gamma(mean**2 / variance, scale=variance / mean)
+        limit = float(law.isf(_CORE_LEVEL))
+    return float(np.sqrt(law.isf(level)) * unit)
+
+
+def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the reweighted minimum covariance determinant of the scores."""
+    r = scores.shape[1]
+    rng = np.random.default_rng(0)
+    some = scores[rng.permutation(len(scores))[:_SCATTER_ROWS]]
+    spread = np.cov(some, rowvar=False).reshape(r, r)
+    if np.linalg.matrix_rank(spread) < r:
+        return np.median(some, axis=0), spread + 1e-12 * max(
+            float(np.trace(spread)), 1e-300
+        ) * np.eye(r)
+    start = MinCovDet(random_state=0).fit(some)
+    location, scatter = start.location_, start.covariance_
+    limit = chi2.isf(_CORE_LEVEL, r)
+    lost = (1.0 - _CORE_LEVEL) / chi2.cdf(limit, r + 2)  # what cutting the tails takes off
+    for _ in range(_ROUNDS):
+        core = scores[_mahalanobis(scores, location, scatter) ** 2 <= limit]
+        location, scatter = core.mean(axis=0), lost * np.cov(core, rowvar=False).reshape(r, r)
+    return location, scatter
+
+
+def _mahalanobis(scores: FloatArray, location: FloatArray, scatter: FloatArray) -> FloatArray:
+    centred = (scores - location).T
+    return np.asarray(np.sqrt((centred * np.linalg.solve(scatter, centred)).sum(axis=0)))

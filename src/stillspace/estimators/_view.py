@@ -1,0 +1,77 @@
+"""How an estimator looks at rows: centre, scale, sketch, pairs; public facts only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stillspace._typing import FloatArray, IntArray
+from stillspace.rows import MemoryRows
+from stillspace.sketch import Sketch
+
+SKETCH_WIDTH = 0.36
+"""Columns of a sketch for each unit of nμ. A sketch of m columns blurs a direction of variance λ by
+about λ/√m in each other direction, noise by 1/(nμ); both count over m directions where rows are
+of high rank, so that m grows with nμ. The factor was measured (docs/wide.md)."""
+LEAST_WIDTH, SEED, NONZEROS = 32, 0, 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """What is done to a cell and to a row before the fit; order as in SPEC 5."""
+
+    n_rows: int
+    """Rows, or pairs of them, that the plan counts: public."""
+    n_columns: int
+    """Columns that the plan sees."""
+    center: FloatArray | None = None
+    scale: FloatArray | None = None
+    missing: float | None = None
+    sketch: Sketch | None = None
+    paired: bool = False
+    radius: float | None = None
+    """Public bound on the centre's distance from the origin, where it is to be found privately."""
+
+    def rows(
+        self, X: Any, *, norm_bound: float | None = None, pairs: IntArray | None = None
+    ) -> MemoryRows:
+        """Wrap checked rows; with a sketch they are projected first."""
+        facts: dict[str, Any] = {
+            "center": self.center,
+            "scale": self.scale,
+            "missing": self.missing,
+        }
+        if self.sketch is None:
+            return MemoryRows.prepare(X, norm_bound=norm_bound, pairs=pairs, **facts)
+        Z = self.sketch.apply(X, **facts)
+        return MemoryRows.prepare(Z, norm_bound=norm_bound, pairs=pairs)
+
+    def in_cells(self, point: FloatArray) -> FloatArray:
+        """Return a point of the scaled rows in the units of the cells."""
+        return point if self.scale is None else point * self.scale
+
+
+def chosen_sketch(sketch: Any, D: int, n: int, mu: float) -> Sketch | None:
+    """Return the sketch that a user asked for, or that wide rows need.
+
+    "auto" projects where there are more columns than rows, to the width that suits the budget.
+    """
+    if sketch is None:
+        return None
+    if isinstance(sketch, Sketch):
+        if sketch.n_features != D:
+            msg = f"The sketch is made for {sketch.n_features} columns; X has {D}."
+            raise ValueError(msg)
+        return sketch
+    if isinstance(sketch, str) and sketch == "auto":
+        width = max(LEAST_WIDTH, round(SKETCH_WIDTH * n * mu))
+        return Sketch(D, width, SEED) if n < D and 2 * width <= D else None
+    if not isinstance(sketch, int | np.integer) or not 2 <= sketch < D:
+        msg = (
+            "sketch must be None, 'auto', a Sketch, or a whole number of columns below the number "
+            f"of features, got {sketch!r}."
+        )
+        raise ValueError(msg)
+    return Sketch(D, int(sketch), SEED, nonzeros=min(NONZEROS, int(sketch)))

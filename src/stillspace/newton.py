@@ -1,0 +1,355 @@
+"""The damped private Newton method with a late cut and a way back to private PCA (docs/newton.md).
+
+A method in the sense of `stillspace.adaptive`: it sees public facts and releases, and chooses the
+next release from them. Nothing here is random and nothing reads a row. Means are over the public
+number of rows; shares are of μ² and add up to 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, nan, sqrt
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.adaptive import Allowance, Answer, Ask, Outcome
+from stillspace.kalman import Belief
+from stillspace.metrics import subspace_error
+from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Query, SecondMoment
+from stillspace.spectrum import Spectrum, count_components
+
+FIRST_LOOK = 0.1
+"""Share of the first second moment."""
+WEAK = 4.0
+"""κ̂ below which the second moment gets everything: plain private PCA."""
+TOP_UP = 6.0
+"""The start gets the share TOP_UP/κ̂², if that is more than the first look's."""
+SCALAR_SHARE = MATRIX_SHARE = 0.03
+"""Of the curvature and of the curvature matrix, in all steps together."""
+
+FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
+"""Steps of the first phase, at least; of the second; and of the first, at most."""
+FIRST_PART = 0.1
+"""What FIRST_STEPS of the first phase take of the gradient's share."""
+STILL_MOVES = 5.0
+"""The first phase goes on while the gradient is this many standard deviations off noise."""
+
+CUT_FROM, CUT, LARGEST_CUT = 5, 3.0, 0.75
+"""From this step on, rows farther away than min(CUT/s, LARGEST_CUT) are left out."""
+REOPENED = 0.05
+"""What the error's variance grows by, over D − r, when the cut moves the optimum."""
+
+JUDGED_AT, NOISY = 3, 2.2
+"""After so many steps the mean weight 1/d tells a noisy table: below NOISY (see `_judge`)."""
+HOPELESS = 0.003
+"""The d² above which steps on a noisy table could show nothing."""
+COMPARED_AT, AGREE = 10, 1.5
+"""When steps on a noisy table are compared with the start, and how near is agreement."""
+RELIABLE = 10.0
+"""κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """The mean of all releases of the second moment, weighed by their shares."""
+
+    value: FloatArray
+    share: float
+    sd: float
+    """Of the noise on a diagonal entry."""
+
+    def plus(self, answer: Answer, share: float) -> Moment:
+        """Return the mean with one release more."""
+        total = self.share + share
+        value = (self.share * self.value + share * answer.value) / total
+        return Moment(value, total, self.sd * sqrt(self.share / total))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """Before the steps: a release of the second moment is asked for."""
+
+    allowance: Allowance
+    share: float
+    moment: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """In the loop."""
+
+    allowance: Allowance
+    moment: Moment
+    start: FloatArray
+    weight_unit: float
+    """Mean of ‖y‖² at the start: s over it is the mean weight."""
+    pca_error: float
+    """d² that private PCA would have with the whole budget, as far as noise goes."""
+    kappa: float
+    """κ̂ of the start."""
+    parts: tuple[float, float, float]
+    """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
+    belief: Belief
+    spent: float
+    k: int = 0
+    cut: float = inf
+    end: int | None = None
+    """The step after which the second phase ends; None in the first."""
+    doubt: bool = False
+    route: str = "newton"
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Shares of the next step's three releases."""
+        gradient, scalar, matrix = self.parts
+        if self.end is None:
+            each = 1.0 / (FIRST_STEPS + LAST_STEPS)
+            return FIRST_PART * gradient / FIRST_STEPS, scalar * each, matrix * each
+        each = (1.0 - self.spent) / (self.end - self.k) / (gradient + scalar + matrix)
+        return gradient * each, scalar * each, matrix * each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LastLook:
+    """All that is left goes to one more second moment; `steps` is what the loop found, if any."""
+
+    moment: Moment
+    share: float
+    size: int
+    route: str
+    steps: Steps | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The end."""
+
+    V: FloatArray
+    moment: Moment
+    error: float
+    route: str
+
+
+State: TypeAlias = Look | Steps | LastLook | Found
+
+
+@dataclass(frozen=True, slots=True)
+class DampedNewton:
+    """Private PCA start, then damped Newton steps on GLAD, the later ones without far rows."""
+
+    D: int
+    r: int
+    name: ClassVar[str] = "private PCA, then damped Newton steps with a late cut"
+
+    @property
+    def n_components(self) -> int:
+        """r."""
+        return self.r
+
+    @property
+    def n_passes(self) -> int:
+        """Three second moments and the steps."""
+        return 3 + MOST_FIRST_STEPS + LAST_STEPS
+
+    @property
+    def coordinates(self) -> int:
+        """The largest number of normals that a run may draw."""
+        D, r = self.D, self.r
+        step = D * r + 1 + r * (r + 1) // 2
+        return 3 * (D * (D + 1) // 2) + (MOST_FIRST_STEPS + LAST_STEPS) * step
+
+    def begin(self, allowance: Allowance) -> State:
+        """Return the state before the first release."""
+        return Look(allowance, FIRST_LOOK)
+
+    def ask(self, state: State) -> Ask | None:
+        """Return what to release next."""
+        if isinstance(state, Found):
+            return None
+        if isinstance(state, Look | LastLook):
+            return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),))
+        D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
+        gradient, scalar, matrix = state.shares
+        queries: list[tuple[Query, float]] = [
+            (Glad(D, r, cut=cut), gradient),
+            (Curvature(D, r, cap, cut), scalar),
+        ]
+        if matrix > 0.0:
+            queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
+        return Ask(state.belief.V, tuple(queries))
+
+    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+        """Return the state after a pass."""
+        if isinstance(state, Steps):
+            return self._stepped(state, answers)
+        if isinstance(state, Look):
+            return self._looked(state, answers[0])
+        assert isinstance(state, LastLook)
+        return self._looked_last(state, answers[0])
+
+    def outcome(self, state: State) -> Outcome:
+        """Return the subspace, what is believed of its error d², and the route taken."""
+        assert isinstance(state, Found)
+        facts = {"error_estimate": state.error, "route": state.route}
+        return Outcome(state.V, state.moment.value, facts)
+
+    # --- the start -------------------------------------------------------------------------
+
+    def _looked(self, state: Look, answer: Answer) -> State:
+        first = state.moment is None
+        moment = (
+            Moment(answer.value, state.share, answer.sd)
+            if state.moment is None
+            else state.moment.plus(answer, state.share)
+        )
+        spectrum = Spectrum.of(moment.value, moment.sd, self.r)
+        kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
+        if first and kappa < WEAK:
+            route = "private PCA: too weak a signal for steps"
+            return LastLook(moment, 1.0 - moment.share, state.allowance.size, route)
+        wanted = TOP_UP / kappa**2
+        if first and wanted > moment.share:
+            return Look(state.allowance, wanted - moment.share, moment)
+        return self._enter(state.allowance, moment, spectrum)
+
+    def _enter(self, allowance: Allowance, moment: Moment, spectrum: Spectrum) -> Steps:
+        D, r = self.D, self.r
+        scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
+        variance = moment.sd**2 / 2.0  # of the noise between two directions
+        V = top_eigenvectors(moment.value, r)
+        return Steps(
+            allowance,
+            moment,
+            V,
+            weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
+            pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
+            kappa=spectrum.kappa / sqrt(moment.share),
+            parts=(1.0 - moment.share - scalar - matrix, scalar, matrix),
+            belief=Belief.at(V, 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2),
+            spent=moment.share,
+        )
+
+    def _looked_last(self, state: LastLook, answer: Answer) -> Found:
+        """Return private PCA; where steps agreed with it, both, weighed by their errors."""
+        moment = state.moment.plus(answer, state.share)
+        V = top_eigenvectors(moment.value, self.r)
+        steps = state.steps
+        if steps is not None:
+            errors = steps.pca_error / moment.share, self._error(steps.belief.P)
+            part = errors[0] / (errors[0] + errors[1])
+            other = steps.belief.V
+            V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
+        error = Spectrum.of(moment.value, moment.sd, self.r, state.size).pca_error
+        return Found(V, moment, error, state.route)
+
+    # --- the steps -------------------------------------------------------------------------
+
+    def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> State:
+        belief, surprise = state.belief.after(answers)
+        spent = state.spent + sum(state.shares)
+        state = replace(state, belief=belief, k=state.k + 1, spent=spent)
+        if state.k == JUDGED_AT and self._noisy(state):
+            if self._hopeless(state):
+                route = "private PCA: a noisy table, and too little budget to see outliers"
+                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route)
+            state = replace(state, doubt=True)
+        if state.k >= CUT_FROM or state.doubt:
+            state = self._cut(state)
+        if state.doubt and state.k == COMPARED_AT:
+            if self._agrees(state):
+                route = "private PCA and steps: a noisy table without visible outliers"
+                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route, state)
+            state = replace(state, doubt=False, route="newton: a noisy table with outliers")
+        return self._next_phase(state, surprise)
+
+    def _cut(self, state: Steps) -> Steps:
+        """Leave far rows out from now on; the optimum moves when that begins."""
+        belief = state.belief
+        if state.cut == inf:
+            belief = belief.reopened(REOPENED / (self.D - self.r))
+        return replace(state, belief=belief, cut=min(CUT / belief.s, LARGEST_CUT))
+
+    def _noisy(self, state: Steps) -> bool:
+        """Tell a noisy table by its mean weight w = 1/d.
+
+        PCA's gradient has terms `Qx yᵀ` of norm at most ½, GLAD's are 1/d times as large and at
+        most 1: at w = 2 a step tells as much as a second moment.
+        """
+        return state.belief.s < NOISY * state.weight_unit
+
+    def _hopeless(self, state: Steps) -> bool:
+        """Whether steps would be too imprecise to show that outliers moved the start."""
+        w = state.belief.s / state.weight_unit
+        return (2.0 / w) ** 2 * state.pca_error > HOPELESS
+
+    def _agrees(self, state: Steps) -> bool:
+        """Whether steps and start differ by no more than their own errors."""
+        apart = subspace_error(state.belief.V.T, state.start.T)
+        return apart < AGREE * (self._error(state.belief.P) + state.pca_error / state.moment.share)
+
+    def _next_phase(self, state: Steps, surprise: float) -> Steps | Found:
+        k = state.k
+        if state.end is None:
+            moves = surprise >= STILL_MOVES and k < MOST_FIRST_STEPS
+            settled = k >= FIRST_STEPS and not state.doubt and not moves
+            return replace(state, end=k + LAST_STEPS) if settled else state
+        if k < state.end:
+            return state
+        n, s = state.allowance.size, state.belief.s
+        error = self._error(state.belief.P) + 0.8 * self.r**2 / (n * s**2)
+        if state.kappa < RELIABLE:
+            error = nan
+        return Found(state.belief.V, state.moment, error, state.route)
+
+    def _error(self, P: FloatArray) -> float:
+        return float((self.D - self.r) * np.trace(P))
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenNewton:
+    """`DampedNewton` with the number of components that its first second moment shows: free."""
+
+    D: int
+    most: int
+    name: ClassVar[str] = DampedNewton.name + ", the number of components chosen by the first look"
+
+    @property
+    def n_components(self) -> int:
+        """The largest number that may be chosen."""
+        return self.most
+
+    @property
+    def n_passes(self) -> int:
+        """As with a given number."""
+        return DampedNewton(self.D, self.most).n_passes
+
+    @property
+    def coordinates(self) -> int:
+        """Those of the largest number of components."""
+        return DampedNewton(self.D, self.most).coordinates
+
+    def begin(self, allowance: Allowance) -> tuple[DampedNewton, State, bool]:
+        """Return the state before the first release, which does not depend on the number."""
+        method = DampedNewton(self.D, self.most)
+        return method, method.begin(allowance), False
+
+    def ask(self, state: tuple[DampedNewton, State, bool]) -> Ask | None:
+        """Return what to release next."""
+        return state[0].ask(state[1])
+
+    def take(
+        self, state: tuple[DampedNewton, State, bool], answers: tuple[Answer, ...]
+    ) -> tuple[DampedNewton, State, bool]:
+        """Choose the number of components after the first look, then go on."""
+        method, inner, chosen = state
+        if not chosen:
+            look = answers[0]
+            method = replace(method, r=count_components(look.value, look.sd, self.most))
+        return method, method.take(inner, answers), True
+
+    def outcome(self, state: tuple[DampedNewton, State, bool]) -> Outcome:
+        """Return what was found, with as many components as were chosen."""
+        return state[0].outcome(state[1])

@@ -1,0 +1,34 @@
+"""The library's own private algorithms."""
+
+from __future__ import annotations
+
+from stillspace.adaptive import AdaptivePlan
+from stillspace.exceptions import NotAccountedError
+from stillspace.newton import ChosenNewton, DampedNewton
+from stillspace.ptr import WIDTH, PtrPlan
+from stillspace.recipes.facts import Facts, Options
+from stillspace.recipes.options import checked_positive
+
+
+def newton(facts: Facts, options: Options) -> AdaptivePlan:  # noqa: ARG001
+    """dp-newton: damped private Newton steps with a late cut (docs/newton.md)."""
+    make = ChosenNewton if facts.choose_components else DampedNewton
+    return AdaptivePlan(
+        name="",
+        method=make(facts.D, facts.r),
+        size=facts.n,
+        relation=facts.relation,
+        rows_per_person=facts.rows_per_person,
+    )
+
+
+def ptr(facts: Facts, options: Options) -> PtrPlan:
+    """Propose-test-release over robust fits of blocks (SPEC 9.9): for nearly noiseless inliers."""
+    if facts.rows_per_person != 1:
+        msg = (
+            f"Propose-test-release protects people with one row, not {facts.rows_per_person}; use "
+            "algorithm='auto'."
+        )
+        raise NotAccountedError(msg)
+    width = checked_positive("width", options.get("width", WIDTH))
+    return PtrPlan("", facts.r, facts.n, facts.D, width, relation=facts.relation)

@@ -1,0 +1,216 @@
+"""Several starts on a sample of the rows, each followed to where it ends, and the best kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.metrics import principal_angles
+from stillspace.recipes import Facts, fixed_plan
+from stillspace.rows import MemoryRows
+from stillspace.rows.threads import one_blas_thread
+from stillspace.run import run
+from stillspace.search.cuts import cut_of, distances, nearest, reach_of
+from stillspace.search.starts import pca, ransac, tyler, tyler_applies
+
+Loss: TypeAlias = Literal["glad", "redescending"]
+LOSSES: tuple[Loss, ...] = ("redescending", "glad")
+
+_End: TypeAlias = tuple[FloatArray, float, float]
+"""A basis (D, r), the cut and the reach."""
+
+_GLAD_STEPS, _CUT_ROUNDS, _CUT_STEPS, _TOL = 20, 3, 10, 1e-5
+SAME_ANGLE = 0.05
+"""Starts whose largest principal angle (in radians) is below this go on as one."""
+
+OTHER_ANGLE = 0.5
+"""Ends with at least this angle between them are different subspaces, whatever the noise."""
+
+_RIVAL = 1.02
+"""An end is a rival if its mean or its median distance is at most this times that of the best."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """Where a start ended, on the sample."""
+
+    name: str
+    """"pca", "tyler", "ransac" or "pairs" (the subspace that came with the centre)."""
+    components: FloatArray
+    """(r, D), orthonormal rows."""
+    cut: float
+    """Distance on the sphere up to which rows counted; infinite for GLAD."""
+    reach: float
+    """Distance of rows as they are up to which they counted; infinite if the cut says it all."""
+    cost: float
+    """Mean distance of the sample's scaled rows: GLAD's cost."""
+    median: float
+    """Median distance of the sample's rows as they are, not scaled to the sphere."""
+    angle: float = 0.0
+    """Largest principal angle to the start that was kept, in radians."""
+    kept: bool = False
+
+
+def search(
+    U: FloatArray,
+    r: int,
+    loss: Loss,
+    rng: np.random.Generator,
+    *,
+    lengths: FloatArray | None = None,
+    also: FloatArray | None = None,
+) -> list[Candidate]:
+    """Follow each start on the sample U of unit rows (m, D) to its end; the best one is `kept`.
+
+    GLAD: lowest cost. Redescending: the subspace that most rows lie near to, by the median
+    distance; the mean would let the tightest group win, whatever its size. `lengths` are those of
+    the rows before they were scaled: on the sphere a far cluster looks nearer than it is. `also` is
+    one more start, a basis (D, r).
+    """
+    real = np.einsum("ij,ij->i", U, U) > 0.25  # zero rows lie on every subspace
+    size = np.ones(len(U)) if lengths is None else lengths
+    with one_blas_thread():  # many small products: threads would wait for each other
+        return _search(U[real], size[real], r, loss, rng, also)
+
+
+def _search(
+    U: FloatArray,
+    size: FloatArray,
+    r: int,
+    loss: Loss,
+    rng: np.random.Generator,
+    also: FloatArray | None,
+) -> list[Candidate]:
+    if len(U) <= r:
+        end = (_any_basis(U, r), inf, inf)
+        return [replace(_candidate("pca", end, U, size), kept=True)]
+    starts = {"pca": pca(U, r)}
+    if tyler_applies(*U.shape):
+        starts["tyler"] = tyler(U, r)
+    starts["ransac"] = ransac(U, r, rng)
+    if also is not None:
+        starts["pairs"] = also
+    ends = _ends(U, size, starts, loss, rng)
+    found = [_candidate(name, end, U, size) for name, end in ends.items()]
+    if loss == "glad":
+        best = min(found, key=lambda c: c.cost)
+    else:
+        best = found[nearest([size * distances(U, c.components.T) for c in found])]
+    angles = [float(principal_angles(c.components, best.components)[0]) for c in found]
+    return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
+
+
+def descended(U: FloatArray, V: FloatArray, loss: Loss, lengths: FloatArray) -> FloatArray:
+    """Return where the loss leads from V on the sample U of unit rows."""
+    real = np.einsum("ij,ij->i", U, U) > 0.25
+    if np.count_nonzero(real) <= V.shape[1]:
+        return V
+    rng = np.random.default_rng(0)  # nothing is drawn from it
+    if loss == "glad":
+        return _descended(MemoryRows.prepare(U[real]), V, inf, _GLAD_STEPS, rng)
+    return _with_cut(U[real], lengths[real], V, rng)[0]
+
+
+def chosen(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the candidate that was kept."""
+    return next(c for c in candidates if c.kept)
+
+
+def disagreement(candidates: Sequence[Candidate]) -> str | None:
+    """Return a sentence if another subspace is as good as the one kept, in mean or in median.
+
+    An end that is clearly worse in mean and in median is only a start that failed.
+    """
+    best = chosen(candidates)
+    rivals = [
+        c
+        for c in candidates
+        if c.angle > OTHER_ANGLE
+        and (c.cost <= _RIVAL * best.cost or c.median <= _RIVAL * best.median)
+    ]
+    if not rivals:
+        return None
+    names = " and ".join(c.name for c in rivals)
+    angle = np.degrees(max(c.angle for c in rivals))
+    return (
+        f"The starts disagree: from {names} the fit ends in a subspace {angle:.0f}° away that is "
+        f"as near to the rows, in the mean or in the median, as the one kept (from {best.name}): a "
+        "group of rows may be competing with the majority, or n_components may not suit the data; "
+        "see starts_."
+    )
+
+
+def _ends(
+    U: FloatArray,
+    size: FloatArray,
+    starts: dict[str, FloatArray],
+    loss: Loss,
+    rng: np.random.Generator,
+) -> dict[str, _End]:
+    """Return the end of each start; starts that meet go on together."""
+    rows = MemoryRows.prepare(U)
+    meeting: list[tuple[FloatArray, _End]] = []
+    ends = {}
+    for name, start in starts.items():
+        V = start
+        if name in ("pca", "tyler") or loss == "glad":
+            V = _descended(rows, V, inf, _GLAD_STEPS, rng)
+        met = [end for before, end in meeting if _largest_sine(before, V) < SAME_ANGLE]
+        if not met:
+            end = (V, inf, inf) if loss == "glad" else _with_cut(U, size, V, rng)
+            meeting.append((V, end))
+            met = [end]
+        ends[name] = met[0]
+    return ends
+
+
+def _with_cut(U: FloatArray, size: FloatArray, V: FloatArray, rng: np.random.Generator) -> _End:
+    """Return V after rounds of: see which rows are near and up to where, then descend on them.
+
+    Rows count if they are near as they are *and* on the sphere. The first rule knows a far cluster,
+    the second a row near the centre.
+    """
+    cut = reach = inf
+    for _ in range(_CUT_ROUNDS):
+        d = distances(U, V)
+        reach = reach_of(size * d, float(np.median(size)))
+        near = size * d < reach
+        if np.count_nonzero(near) <= V.shape[1]:
+            break
+        cut = cut_of(d[near])
+        V = _descended(MemoryRows.prepare(U[near]), V, cut, _CUT_STEPS, rng)
+    return V, cut, reach
+
+
+def _descended(
+    rows: MemoryRows, V: FloatArray, cut: float, steps: int, rng: np.random.Generator
+) -> FloatArray:
+    facts = Facts(rows.n_rows, rows.n_columns, V.shape[1])
+    options = {"start": V.T, "n_iter": steps, "tol": _TOL}
+    if cut < 1.0:
+        options["cut"] = cut
+    return run(fixed_plan("irls", facts, **options), rows, rng).V
+
+
+def _candidate(name: str, end: _End, U: FloatArray, size: FloatArray) -> Candidate:
+    V, cut, reach = end
+    d = distances(U, V)
+    cost, median = (float(d.mean()), float(np.median(size * d))) if len(d) else (0.0, 0.0)
+    if not ((size * d >= reach) & (d < cut)).any():
+        reach = inf  # the cut on the sphere says it all
+    return Candidate(name, V.T.copy(), cut, reach, cost, median)
+
+
+def _largest_sine(A: FloatArray, B: FloatArray) -> float:
+    return float(np.linalg.norm(B - A @ (A.T @ B), 2))
+
+
+def _any_basis(U: FloatArray, r: int) -> FloatArray:
+    """Return a basis that holds all of very few rows."""
+    D = U.shape[1]
+    return np.linalg.qr(np.concatenate([U.T, np.eye(D, r)], axis=1))[0][:, :r]

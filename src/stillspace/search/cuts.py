@@ -1,0 +1,54 @@
+"""Distances to a subspace, and up to which of them a row counts as lying near it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+
+SMALLEST_CUT = 2.0**-26
+"""Below this, distances on the sphere are rounding."""
+
+_REACH = 6.0
+_ROUNDING = 2.0**-40
+"""Distances below this part of the rows' length are rounding."""
+
+
+def distances(U: FloatArray, V: FloatArray) -> FloatArray:
+    """Return ‖x − VVᵀx‖ of each row."""
+    return np.asarray(np.linalg.norm(U - (U @ V) @ V.T, axis=1))
+
+
+def nearest(all_distances: Sequence[FloatArray]) -> int:
+    """Return which of several subspaces most rows lie near to, given their distances to each.
+
+    The one with the least median distance. Where medians are within 3 % of each other, as they are
+    when fewer than half of the rows are inliers, the least lower quartile decides.
+    """
+    quartiles = [np.quantile(d, [0.25, 0.5]) for d in all_distances]
+    limit = 1.03 * min(float(q[1]) for q in quartiles)
+    close = [k for k, q in enumerate(quartiles) if q[1] <= limit]
+    return min(close, key=lambda k: float(quartiles[k][0]))
+
+
+def cut_of(d: FloatArray) -> float:
+    """Return the distance up to which rows count, from the lower quarter of all distances.
+
+    d^(2/3) of Gaussian noise is nearly normal (Wilson and Hilferty), and up to half of the rows
+    may be outliers, so that the quantiles .10 and .25 of all rows are the inliers' quantiles
+    between .10 and .20 and between .25 and .50. Then `(q25 + 6 (q25 − q10))^1.5` lies 3 (no
+    outliers) to 5 (half of the rows) standard deviations above the inliers' centre. At least
+    1.2 q25, so that inliers which are all equally far (the subspace is off, they are exact) count.
+    """
+    low, quarter = np.quantile(d ** (2.0 / 3.0), [0.10, 0.25])
+    reached = float((quarter + _REACH * (quarter - low)) ** 1.5)
+    return max(reached, 1.2 * float(quarter**1.5), SMALLEST_CUT)
+
+
+def reach_of(d: FloatArray, size: float) -> float:
+    """Return `cut_of` for distances in any unit, of rows that are about `size` long."""
+    unit = float(np.quantile(d, 0.25))
+    floor = _ROUNDING * size
+    return max(unit * cut_of(d / unit), floor) if unit > floor else floor

@@ -1,0 +1,135 @@
+"""A centre for rows of which some are outliers: the geometric median, or one found with pairs.
+
+The geometric median is a bounded step away from the truth while outliers are few, but at half of
+the rows, all on one side, it may be anywhere. Differences of pairs of rows do not know the centre:
+a subspace is fitted to them first, and then the inliers are the rows that agree on their position
+across it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.rows.threads import one_blas_thread
+from stillspace.search.candidates import Loss, chosen, descended, search
+from stillspace.search.cuts import distances, nearest, reach_of
+from stillspace.search.starts import affine_ransac, search_rows
+
+_STEPS, _ROUNDS, _REFINEMENTS, _TRIES = 100, 3, 8, 40
+_STILL = 0.02
+"""A centre that moves by less than this part of the inliers' distance has been found."""
+
+
+def median_center(S: FloatArray) -> FloatArray:
+    """Return the geometric median, `argmin_m Σ ‖x − m‖`, by Weiszfeld's iteration."""
+    return _descended(S, np.median(S, axis=0), np.inf)
+
+
+def pairs_center(
+    S: FloatArray, r: int, loss: Loss, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Return a centre and a basis (D, r) of the affine subspace that most rows of S lie near to.
+
+    Each end of a search on differences of disjoint random pairs proposes a subspace, and so does
+    the best affine span of r + 1 rows; each subspace gives a position across it (`located`). The
+    proposal that most rows lie near to, as they are, is kept and refined about its own centre.
+    S is in random order.
+    """
+    with one_blas_thread():
+        return _pairs_center(S, r, loss, rng)
+
+
+def _pairs_center(
+    S: FloatArray, r: int, loss: Loss, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    few = S[: search_rows(S.shape[1])]
+    half = len(few) // 2
+    found = search(_unit(few[:half] - few[half : 2 * half]), r, loss, rng)
+    spans = [
+        candidate.components.T for candidate in found if candidate.angle > 0.0 or candidate.kept
+    ]
+    if len(few) > r + 1:
+        spans.append(affine_ransac(few, r, rng))
+    V, center = _best([(V, located(S, V, rng)) for V in spans], S)
+    proposals = [(V, center)]
+    for k in range(_REFINEMENTS):
+        about = _unit(few - center)
+        lengths = _lengths(few - center)
+        if k == 0:
+            V = chosen(search(about, r, loss, rng, lengths=lengths, also=V)).components.T
+        else:
+            V = descended(about, V, loss, lengths)
+        moved = located(S, V, rng, center)
+        step = float(np.linalg.norm(moved - center))
+        center = moved
+        proposals.append((V, center))
+        if step <= _STILL * float(np.quantile(distances(S - center, V), 0.25)):
+            break
+    V, center = _best(proposals, S)
+    return center, V
+
+
+def _best(
+    proposals: list[tuple[FloatArray, FloatArray]], S: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the subspace and centre that most rows lie near to."""
+    return proposals[nearest([distances(S - center, V) for V, center in proposals])]
+
+
+def located(
+    S: FloatArray, V: FloatArray, rng: np.random.Generator, start: FloatArray | None = None
+) -> FloatArray:
+    """Return the point that most rows agree on across the span of V, central along it.
+
+    Across: rows projected off V; from the row (or `start`) with the least median distance to all,
+    a descent on `Σ min(‖x − m‖, cut)`. Along: the geometric median of the scores of the rows
+    within the cut.
+    """
+    Y = S @ V
+    R = S - Y @ V.T
+    tried = R[rng.choice(len(R), min(_TRIES, len(R)), replace=False)]
+    if start is not None:
+        tried = np.concatenate([tried, (start - V @ (V.T @ start))[None]])
+    tried = np.concatenate([tried, np.median(R, axis=0)[None]])
+    judges = R[: 25 * _TRIES]
+    across = min(tried, key=lambda m: float(np.median(_lengths(judges - m))))
+    size = float(np.median(_lengths(S - np.median(S, axis=0))))
+    cut = np.inf
+    for _ in range(_ROUNDS):
+        cut = reach_of(_lengths(R - across), size)
+        across = _descended(R, across, cut)
+    near = _lengths(R - across) <= cut
+    along = median_center(Y[near]) if near.any() else np.median(Y, axis=0)
+    center: FloatArray = across - V @ (V.T @ across) + V @ along
+    return center
+
+
+def _descended(S: FloatArray, m: FloatArray, cut: float) -> FloatArray:
+    """Return where reweighted means lead from m: each step is one for `Σ min(‖x − m‖, cut)`."""
+    d = _lengths(S - m)
+    unit = float(np.median(d)) or 1.0
+    if cut < np.inf and (d < cut).any():
+        m = S[d < cut].mean(axis=0)  # off a row that m may be: there its own weight would hold it
+    for _ in range(_STEPS):
+        d = _lengths(S - m)
+        weight = np.where(d < cut, 1.0 / np.maximum(d, 2.0**-50 * unit), 0.0)
+        total = float(weight.sum())
+        if total == 0.0:
+            return m
+        moved = weight @ S / total
+        step = float(np.linalg.norm(moved - m))
+        m = moved
+        if step <= 1e-10 * unit:
+            break
+    return m
+
+
+def _lengths(S: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.norm(S, axis=1))
+
+
+def _unit(S: FloatArray) -> FloatArray:
+    """Scale rows to the sphere; a zero row stays zero."""
+    length = _lengths(S)
+    return S / np.where(length > 0.0, length, 1.0)[:, None]

@@ -1,0 +1,73 @@
+"""Checks that all of `stillspace.theory` shares."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stillspace._typing import FloatArray
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+def rows(name: str, value: npt.ArrayLike, D: int | None = None) -> FloatArray:
+    """Return rows (m, D) of finite numbers; m may be zero."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] < 2 or not np.isfinite(array).all():
+        msg = f"{name} must be a table (rows, features) of finite numbers, got shape {array.shape}."
+        raise ValueError(msg)
+    if D is not None and array.shape[1] != D:
+        msg = f"{name} has {array.shape[1]} features; the other rows have {D}."
+        raise ValueError(msg)
+    return array
+
+
+def labelled(inliers: npt.ArrayLike, outliers: npt.ArrayLike) -> tuple[FloatArray, FloatArray, int]:
+    """Return both tables and the number of all rows."""
+    inner = rows("inliers", inliers)
+    outer = rows("outliers", outliers, inner.shape[1])
+    if len(inner) == 0:
+        msg = "inliers must hold at least one row."
+        raise ValueError(msg)
+    return inner, outer, len(inner) + len(outer)
+
+
+def dimension(r: Any, D: int) -> int:
+    """Return the dimension of the subspace."""
+    if not isinstance(r, int | np.integer) or isinstance(r, bool) or not 1 <= r < D:
+        msg = f"r must be a whole number in 1…{D - 1} (below the number of features), got {r!r}."
+        raise ValueError(msg)
+    return int(r)
+
+
+def number(name: str, value: Any, low: float, high: float, *, inside: bool = True) -> float:
+    """Return a number of an interval, open unless `inside` is false."""
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    fits = good and isfinite(value) and (low < value < high if inside else low <= value <= high)
+    if not fits:
+        ends = f"({low:g}, {high:g})" if inside else f"[{low:g}, {high:g}]"
+        msg = f"{name} must be a number in {ends}, got {value!r}."
+        raise ValueError(msg)
+    return float(value)
+
+
+def norms(X: FloatArray) -> FloatArray:
+    """Return the length of each row."""
+    return np.asarray(np.linalg.norm(X, axis=1))
+
+
+def upwards(value: float, operations: int) -> float:
+    """Return the value raised by the rounding of a computation with so many operations.
+
+    For sums of products of like sign; eigenvalues are backward stable to the same order. With
+    this an "upper bound" is one of the numbers as given, not only of an idealised computation.
+    """
+    return value * (1.0 + 16.0 * operations * UNIT_ROUNDOFF)
+
+
+def downwards(value: float, size: float, operations: int) -> float:
+    """Return the value lowered by such rounding, absolute in a quantity of this size."""
+    return value - 16.0 * operations * UNIT_ROUNDOFF * size

@@ -1,0 +1,121 @@
+"""RobustPCA: its default against an oracle, centring, losses, warnings."""
+
+import numpy as np
+import pytest
+
+from stillspace import RobustPCA
+from stillspace.datasets import make_haystack
+from stillspace.exceptions import DisagreementWarning
+from stillspace.metrics import subspace_error
+
+STRUCTURED = {
+    "isotropic": (20, 2, 0.5, {}),
+    "low-rank": (50, 3, 0.6, {"outliers": "low-rank", "outlier_rank": 5}),
+    "cluster": (50, 3, 0.8, {"outliers": "cluster"}),
+}
+
+
+@pytest.mark.parametrize("case", STRUCTURED)
+def test_as_good_as_if_the_outliers_were_known(case):
+    D, r, share, more = STRUCTURED[case]
+    data = make_haystack(3000, D, r, inlier_ratio=share, inlier_noise=0.05, random_state=0, **more)
+    oracle = RobustPCA(r, loss="glad", center=None).fit(data.X[data.inliers]).components_
+    want = subspace_error(oracle, data.components)
+    default, glad = (RobustPCA(r, loss=loss).fit(data.X) for loss in (None, "glad"))
+    assert subspace_error(default.components_, data.components) < 1.5 * want
+    if case != "isotropic":
+        assert subspace_error(glad.components_, data.components) > 3 * want
+    assert default.converged_
+    assert (np.diff(default.costs_) <= 1e-14).all()
+    assert default.plan_.release.query.cut < 1.0
+    assert glad.plan_.release.query.cut == np.inf
+
+
+def test_a_cluster_of_forty_percent_is_beaten_and_reported():
+    data = make_haystack(
+        3000, 30, 3, inlier_ratio=0.6, inlier_noise=0.05, outliers="cluster", random_state=0
+    )
+    with pytest.warns(DisagreementWarning, match="starts disagree"):
+        fit = RobustPCA(3, center=None).fit(data.X)
+    assert subspace_error(fit.components_, data.components) < 5e-5
+    assert {s.name for s in fit.starts_} == {"pca", "tyler", "ransac"}
+    assert sum(s.kept for s in fit.starts_) == 1
+    with pytest.warns(DisagreementWarning):
+        glad = RobustPCA(3, center=None, loss="glad").fit(data.X)
+    assert subspace_error(glad.components_, data.components) > 0.5
+    best = min(s.cost for s in glad.starts_)
+    assert glad.costs_[-1] <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.9])
+def test_affine_subspaces_without_noise(share):
+    data = make_haystack(800, 20, 2, inlier_ratio=share, center_shift=5.0, random_state=0)
+    fit = RobustPCA(2).fit(data.X)
+    assert subspace_error(fit.components_, data.components) < 1e-20
+    offset = fit.center_ - data.center
+    assert np.linalg.norm(offset - offset @ fit.components_.T @ fit.components_) < 1e-9
+    lost = RobustPCA(2, center="median").fit(data.X)
+    assert subspace_error(lost.components_, data.components) > 1e-8
+
+
+@pytest.mark.filterwarnings("ignore::stillspace.exceptions.DisagreementWarning")
+def test_outliers_far_away_on_one_side(rng):
+    data = make_haystack(
+        1500, 20, 2, inlier_ratio=0.6, inlier_noise=0.05, spherical=False, random_state=1
+    )
+    X = data.X + rng.standard_normal(20)
+    X[~data.inliers] += 30.0 * rng.standard_normal(20)
+    fit = RobustPCA(2).fit(X)
+    assert subspace_error(fit.components_, data.components) < 1e-4
+    median = RobustPCA(2, center="median").fit(X)
+    assert subspace_error(median.components_, data.components) > 0.1
+
+
+def test_scale_and_missing_code_go_with_the_centre(rng):
+    data = make_haystack(600, 8, 2, inlier_ratio=0.8, center_shift=2.0, random_state=2)
+    scale = np.geomspace(1.0, 50.0, 8)
+    plain = RobustPCA(2).fit(data.X)
+    scaled = RobustPCA(2, scale=scale).fit(data.X * scale)
+    np.testing.assert_allclose(scaled.components_, plain.components_, atol=1e-6)
+    np.testing.assert_allclose(scaled.center_, plain.center_ * scale, rtol=1e-6, atol=1e-7)
+    holes = data.X.copy()
+    holes[rng.random(holes.shape) < 0.01] = -99.0
+    fit = RobustPCA(2, missing_code=-99.0).fit(holes)
+    assert subspace_error(fit.components_, data.components) < 1e-3
+
+
+def test_named_algorithms_keep_the_origin():
+    data = make_haystack(300, 8, 2, random_state=0)
+    assert not RobustPCA(2, algorithm="irls").fit(data.X).center_.any()
+    assert RobustPCA(2, algorithm="irls", center="pairs").fit(data.X).center_.any()
+    assert RobustPCA(2, algorithm="irls").fit(data.X).starts_ == ()
+
+
+def test_the_same_rows_give_the_same_fit():
+    data = make_haystack(3000, 10, 2, inlier_noise=0.1, random_state=0)
+    first, again = (RobustPCA(2).fit(data.X) for _ in range(2))
+    assert np.array_equal(first.components_, again.components_)
+    other = RobustPCA(2, random_state=7).fit(data.X)
+    assert 0.0 < subspace_error(first.components_, other.components_) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"loss": "huber"}, "loss must be one of 'redescending', 'glad'"),
+        ({"loss": "glad", "algorithm": "fms"}, "is for algorithm='auto'"),
+        ({"center": "mean"}, "'pairs' or 'median'"),
+        ({"n_components": "all"}, "n_components"),
+        ({"algorithm_options": {"cut": -1.0}}, "cut must be"),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        RobustPCA(**parameters).fit(make_haystack(50, 5, 2, random_state=0).X)
+
+
+def test_a_given_start_is_taken_as_it_is():
+    data = make_haystack(300, 8, 2, random_state=0)
+    fit = RobustPCA(2, center=None, algorithm_options={"start": data.components}).fit(data.X)
+    assert fit.starts_ == ()
+    assert subspace_error(fit.components_, data.components) < 1e-25

@@ -1,0 +1,258 @@
+"""Private fits with more than one stage: pairs, a median, a sketch, summaries, a chosen r."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stillspace import Budget, PrivatePCA, PrivateRobustPCA
+from stillspace.datasets import make_haystack
+from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.metrics import subspace_error
+from stillspace.models import load_model, save_model
+from stillspace.parts.queries import DistanceCounts, ScoreSquares
+from stillspace.privacy import full_batch_mu, mu_from_budget, privacy_curve
+from stillspace.recipes import Facts
+from stillspace.release import Ledger, Release
+from stillspace.rows import MemoryRows
+from stillspace.sketch import Sketch
+from stillspace.stages import CENTER_SHARE, EDGES, SUMMARY_SHARE, distance_quantiles, plan_stages
+from tests.conftest import random_basis, unit_rows
+
+AFFINE = make_haystack(
+    6000, 12, 2, inlier_ratio=0.6, inlier_noise=0.05, center_shift=3.0, random_state=0
+)
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+
+
+# --- the whole is what was promised --------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "dp-pca", "dp-ggd", "dp-sggd"])
+@pytest.mark.parametrize("median", [False, True])
+@pytest.mark.parametrize("summaries", [(), ("variances",), ("distances", "variances")])
+def test_all_stages_together_keep_the_budget(algorithm, median, summaries):
+    facts = Facts(500, 8, 2, 1.0, 1e-6)
+    stages = plan_stages(algorithm, facts, {}, median=median, summaries=summaries)
+    epsilon = privacy_curve(stages.event(), "replace-one").get_epsilon(1e-6)
+    assert 0.995 < epsilon <= 1.0
+    mu = mu_from_budget(1.0, 1e-6)
+    if median:
+        share = full_batch_mu(stages.median.event(), "replace-one") ** 2 / mu**2
+        assert share == pytest.approx(CENTER_SHARE, rel=1e-6)
+    for _, release in stages.summaries:
+        event = release.event(0)
+        assert float(event.squared_mu("replace-one")) / mu**2 <= SUMMARY_SHARE * (1 + 1e-12)
+
+
+def test_what_ran_in_all_stages_is_charged_and_accounted_for(tmp_path):
+    budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
+    fit = PrivateRobustPCA(
+        2,
+        center="median",
+        radius=5.0,
+        summaries=("variances", "distances"),
+        budget=budget,
+        **BUDGET,
+    ).fit(AFFINE.X)
+    assert fit.privacy_.private
+    assert 1.99 < fit.privacy_.epsilon <= 2.0
+    assert len(fit.privacy_.event.parts) == 4
+    assert budget.entries()[-1].event == fit.privacy_.event
+
+
+def test_a_stage_that_is_not_recorded_withholds_the_fit(monkeypatch):
+    monkeypatch.setattr(Ledger, "record", lambda *_: None)
+    with pytest.raises(LedgerError, match="withheld"):
+        PrivateRobustPCA(2, summaries=("variances",), **BUDGET).fit(AFFINE.X)
+
+
+def test_the_paper_has_no_stages():
+    with pytest.raises(ValueError, match="neither a private centre nor summaries"):
+        PrivateRobustPCA(
+            2, algorithm="dp-ggd", calibration="as-printed", summaries=("variances",)
+        ).fit(AFFINE.X)
+
+
+# --- centre --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"center": "pairs"}, {"center": "median", "radius": 10.0}])
+def test_an_unknown_centre_does_not_matter(options):
+    """Measured d² are 1e-4 and 1e-5; without centring it is 1. System noise, far from the limit."""
+    fit = PrivateRobustPCA(2, **options, **BUDGET).fit(AFFINE.X)
+    assert subspace_error(fit.components_, AFFINE.components) < 5e-3
+    none = PrivateRobustPCA(2, **BUDGET).fit(AFFINE.X)
+    assert subspace_error(none.components_, AFFINE.components) > 0.1
+
+
+def test_the_median_is_the_centre_of_the_model():
+    fit = PrivateRobustPCA(2, center="median", radius=10.0, scale=np.full(12, 0.5), **BUDGET)
+    fit.fit(AFFINE.X)
+    assert np.linalg.norm(fit.center_ - AFFINE.center) < 0.2
+    scores = fit.transform(AFFINE.X)
+    np.testing.assert_allclose(scores, ((AFFINE.X - fit.center_) / 0.5) @ fit.components_.T)
+    pairs = PrivateRobustPCA(2, center="pairs", **BUDGET).fit(AFFINE.X)
+    assert not pairs.center_.any()
+
+
+def test_pairs_are_counted_as_rows_and_kept_under_replace_one():
+    fit = PrivateRobustPCA(2, center="pairs", **BUDGET).fit(AFFINE.X[:999])
+    assert fit.plan_.size == 499
+    with pytest.raises(NotAccountedError, match="replace-one only"):
+        PrivateRobustPCA(
+            2, center="pairs", neighboring_relation="add-or-remove-one", public_size=900
+        ).fit(AFFINE.X)
+
+
+def test_one_row_changes_one_pair(monkeypatch):
+    """The sum over pairs moves by at most the sensitivity when one row is replaced."""
+    from stillspace.parts.queries import Glad
+    from stillspace.rows import draw_pairs
+
+    rng = np.random.default_rng(0)
+    X = AFFINE.X[:501]
+    pairs, V = draw_pairs(501, rng), random_basis(rng, 12, 2)
+    total = MemoryRows.prepare(X, pairs=pairs).add(Glad(12, 2), V, None)
+    for i in range(0, 501, 25):
+        other = X.copy()
+        other[i] = 100 * rng.standard_normal(12)
+        moved = MemoryRows.prepare(other, pairs=pairs).add(Glad(12, 2), V, None) - total
+        assert np.linalg.norm(moved) <= 2.0 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"center": "median"}, "needs radius"),
+        ({"center": "median", "radius": -1.0}, "radius"),
+        ({"radius": 2.0}, "leave it out"),
+        ({"center": "middle"}, "center"),
+        ({"summaries": ("skewness",)}, "'variances'"),
+        ({"summaries": ("variances", "variances")}, "different"),
+        ({"sketch": 1}, "whole number"),
+        ({"sketch": "wide"}, "sketch"),
+        ({"sketch": Sketch(13, 9)}, "13 columns"),
+        ({"sketch": 6, "center": "median", "radius": 1.0}, "noise alone"),
+        ({"n_components": "some"}, "n_components"),
+        ({"n_components": "auto", "algorithm": "dp-ggd"}, "'dp-pca'"),
+    ],
+)
+def test_wrong_stages_are_named(options, words):
+    options = {"n_components": 2, **options}
+    with pytest.raises(ValueError, match=words):
+        PrivateRobustPCA(**options).fit(AFFINE.X)
+
+
+# --- sketch --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wide():
+    return make_haystack(800, 3000, 2, inlier_ratio=0.9, inlier_noise=0.1, random_state=1)
+
+
+def test_wide_rows_are_sketched_and_scores_keep_their_shape(wide, tmp_path):
+    fit = PrivateRobustPCA(2, epsilon=8.0, delta=1e-5).fit(wide.X)
+    assert fit.sketch_ is not None
+    assert fit.components_.shape == (2, fit.sketch_.n_components)
+    assert fit.n_features_in_ == 3000
+    scores = fit.transform(wide.X)
+    truth = wide.X @ wide.components.T
+    inliers = wide.inliers
+    fitted = np.linalg.lstsq(scores[inliers], truth[inliers], rcond=None)
+    assert fitted[1].sum() / np.sum(truth[inliers] ** 2) < 0.2
+    with pytest.raises(ValueError, match="sketch=None"):
+        fit.inverse_transform(scores)
+    save_model(fit, tmp_path / "m.npz")
+    loaded = load_model(tmp_path / "m.npz")
+    assert loaded.sketch_ == fit.sketch_
+    np.testing.assert_array_equal(loaded.transform(wide.X), scores)
+
+
+def test_a_sketch_is_public_and_the_same_for_all_rows(wide):
+    fits = [PrivatePCA(2, sketch=100).fit(X) for X in (wide.X, np.zeros_like(wide.X))]
+    assert fits[0].sketch_ == fits[1].sketch_ == Sketch(3000, 100)
+    assert fits[0].plan_ == fits[1].plan_
+    given = Sketch(3000, 64, seed=7)
+    fit = PrivatePCA(2, sketch=given, center="pairs").fit(wide.X)
+    assert fit.sketch_ == given
+    assert fit.plan_.start.release.size == 400
+
+
+def test_narrow_rows_are_not_sketched():
+    assert PrivateRobustPCA(2, **BUDGET).fit(AFFINE.X).sketch_ is None
+
+
+def test_sparse_rows_with_a_centre_are_sketched(wide):
+    X = sparse.csr_array(np.where(np.abs(wide.X) > 0.02, wide.X, 0.0))
+    center = np.full(3000, 0.001)
+    fit = PrivatePCA(2, center=center, sketch=50).fit(X)
+    want = fit.sketch_.apply(X.toarray() - center) @ fit.components_.T
+    np.testing.assert_allclose(fit.transform(X), want, atol=1e-12)
+
+
+# --- summaries -----------------------------------------------------------------------------
+
+
+def test_summaries_are_near_what_they_are_of():
+    data = make_haystack(20_000, 10, 2, inlier_ratio=0.8, inlier_noise=0.1, random_state=0)
+    fit = PrivateRobustPCA(2, summaries=("variances", "distances"), **BUDGET).fit(data.X)
+    rows = data.X / np.linalg.norm(data.X, axis=1, keepdims=True)
+    scores = rows @ fit.components_.T
+    noise = sqrt(2) / (20_000 * mu_from_budget(2.0, 1e-6) * sqrt(SUMMARY_SHARE))
+    # ten standard deviations: never by chance
+    np.testing.assert_allclose(fit.variances_, np.mean(scores**2, axis=0), atol=10 * noise)
+    distance = np.sqrt(np.maximum(1 - np.sum(scores**2, axis=1), 0.0))
+    want = np.quantile(distance, [0.25, 0.5, 0.75])
+    np.testing.assert_allclose(fit.distance_quantiles_[:3], want, rtol=0.25)
+
+
+def test_terms_of_the_summaries(rng):
+    D, r = 7, 3
+    XT, V = unit_rows(rng, 200, D), random_basis(rng, D, r)
+    got = MemoryRows(XT).add(ScoreSquares(D, r), V, None)
+    np.testing.assert_allclose(got, np.sum((V.T @ XT) ** 2, axis=1), rtol=1e-12)
+    counts = MemoryRows(XT).add(DistanceCounts(D, r, EDGES), V, None)
+    distance = np.linalg.norm(XT - V @ V.T @ XT, axis=0)
+    want = np.histogram(distance, [0.0, *EDGES, 2.0])[0]
+    np.testing.assert_array_equal(counts, want)
+    for query in (ScoreSquares(D, r), DistanceCounts(D, r, EDGES)):
+        for i in range(20):
+            one = MemoryRows(XT[:, i : i + 1]).add(query, V, None)
+            two = MemoryRows(XT[:, i + 20 : i + 21]).add(query, V, None)
+            assert np.linalg.norm(one) <= 1 + 1e-12
+            assert np.linalg.norm(one - two) <= sqrt(2) + 1e-12
+
+
+def test_quantiles_of_counts():
+    counts = np.zeros(len(EDGES) + 1)
+    counts[10], counts[50] = 3.0, 1.0
+    counts[20] = -5.0
+    low, high = distance_quantiles(counts, np.array([0.5, 0.9]))
+    assert EDGES[9] <= low <= EDGES[10]
+    assert EDGES[49] <= high <= EDGES[50]
+    assert np.isnan(distance_quantiles(-counts[:0], np.array([0.5]))).all()
+
+
+def test_no_summary_no_release():
+    release = Release(ScoreSquares(5, 2), 100, 1.0)
+    assert release.event(0).difference_bound == sqrt(2)
+    fit = PrivatePCA(2).fit(AFFINE.X)
+    assert fit.variances_ is None
+    assert fit.distance_quantiles_ is None
+
+
+# --- chosen r ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [PrivateRobustPCA, PrivatePCA])
+def test_the_number_of_components_is_chosen(make):
+    data = make_haystack(20_000, 30, 3, inlier_ratio=0.7, inlier_noise=0.05, random_state=2)
+    fit = make("auto", summaries=("variances",), **BUDGET).fit(data.X)
+    assert fit.components_.shape == (3, 30)
+    assert fit.variances_.shape == (3,)
+    assert fit.transform(data.X[:5]).shape == (5, 3)
+    nothing = make("auto", **BUDGET).fit(np.zeros((200, 6)))
+    assert 1 <= len(nothing.components_) <= 5

@@ -1,0 +1,219 @@
+"""The damped Newton method: its filter, its shares, its routes, and its accuracy."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from stillspace.adaptive import AdaptivePlan, Allowance, Answer
+from stillspace.datasets import make_haystack
+from stillspace.kalman import Belief
+from stillspace.metrics import subspace_error
+from stillspace.newton import ChosenNewton, DampedNewton, Found, LastLook, Look, Moment, Steps
+from stillspace.parts.geometry import polar
+from stillspace.parts.noise import seeded_generator
+from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, SecondMoment
+from stillspace.recipes import Facts, make_plan
+from stillspace.rows import MemoryRows
+from stillspace.run import run
+from stillspace.spectrum import Spectrum, count_components
+from tests.conftest import random_basis
+
+
+def symmetric_noise(rng, D, sd):
+    A = rng.standard_normal((D, D)) * sd / sqrt(2)
+    return np.triu(A, 1) + np.triu(A, 1).T + np.diag(rng.standard_normal(D) * sd)
+
+
+# --- the filter ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("r", [1, 3])
+def test_the_gain_is_the_posterior_mean(rng, r):
+    """Against conditioning of the joint normal of error and gradient, row by row, written out."""
+    D, sigma, s, cap = 9, 0.03, 1.7, 0.3
+    V = random_basis(rng, D, r)
+    B = rng.standard_normal((r, r))
+    P = 0.01 * (B @ B.T + np.eye(r))
+    belief = Belief(V, P, s, 1e-12, cap, np.zeros((r, r)))
+    G = rng.standard_normal((D, r)) * 0.05
+    scalar = Answer(np.array(s * cap), 1e-9)
+    matrix = Answer(s * cap / r * np.eye(r), 1e-9)
+    after, _ = belief.after((Answer(G, sigma), scalar, matrix)[: 2 + (r > 1)])
+    H = s / r * np.eye(r)
+    Q = np.eye(D) - V @ V.T
+    joint = np.block([[P, P @ H], [H @ P, H @ P @ H + sigma**2 * np.eye(r)]])
+    solve = joint[:r, r:] @ np.linalg.inv(joint[r:, r:])
+    mean = (solve @ (Q @ G).T).T
+    left = joint[:r, :r] - solve @ joint[r:, :r]
+    np.testing.assert_allclose(after.V, polar(V + mean), atol=1e-9)
+    np.testing.assert_allclose(after.P, left, atol=1e-9)
+    assert after.s == pytest.approx(s, rel=1e-6)
+
+
+def test_the_curvature_takes_the_shape_of_a_clear_matrix_and_none_of_noise(rng):
+    D, r, s, cap = 8, 3, 2.0, 0.3
+    V = random_basis(rng, D, r)
+    belief = Belief(V, np.eye(r), s, 1e-12, cap, np.zeros((r, r)))
+    shape = np.diag([0.6, 0.3, 0.1])
+    clear = belief._shaped(Answer(cap * s * shape, 1e-9))._matrix(1e-9)
+    np.testing.assert_allclose(clear, s * shape, atol=1e-6)
+    noisy = belief._shaped(Answer(cap * s * shape, 1e-9))._matrix(10.0)
+    np.testing.assert_allclose(noisy, s / r * np.eye(r), atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1.6, 3.0, 30.0])
+def test_a_signal_is_freed_of_what_noise_adds(rng, factor):
+    """Against drawn spiked matrices; the sample mean of 20 has an error of a few percent."""
+    D, sd = 300, 1.0
+    edge = sd * sqrt(D / 2)
+    v = random_basis(rng, D, 1)
+    found = [
+        Spectrum.of(symmetric_noise(rng, D, sd) + factor * edge * v @ v.T, sd, 1).signal[0]
+        for _ in range(20)
+    ]
+    assert np.mean(found) == pytest.approx(factor * edge, rel=0.06)
+
+
+@pytest.mark.parametrize("r", [1, 2, 5])
+def test_components_are_counted(rng, r):
+    D, sd = 60, 0.002
+    V = random_basis(rng, D, r)
+    moment = 0.5 / r * V @ V.T + 0.5 / D * np.eye(D)
+    found = {count_components(moment + symmetric_noise(rng, D, sd), sd, 10) for _ in range(20)}
+    assert found == {r}
+    assert 1 <= count_components(symmetric_noise(rng, D, sd), sd, 10) <= 10
+
+
+# --- a total function of its releases ------------------------------------------------------
+
+
+def walk(method, allowance, answer):
+    """Run a method on made-up answers; return shares, passes and normals that it used."""
+    state, shares, passes, coordinates = method.begin(allowance), 0.0, 0, 0
+    while (ask := method.ask(state)) is not None:
+        assert np.isfinite(ask.point).all()
+        answers = []
+        for query, share in ask.shares:
+            assert 0.0 < share <= 1.0
+            shares += share
+            coordinates += query.noise.coordinates
+            answers.append(answer(query, allowance.sd(query, share)))
+        state = method.take(state, tuple(answers))
+        passes += 1
+        assert passes <= method.n_passes
+    found = method.outcome(state)
+    return found, shares, passes, coordinates
+
+
+@pytest.mark.parametrize("r", [1, 4])
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e6])
+@pytest.mark.parametrize("mu", [1e-4, 0.2, 20.0])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_whatever_is_released_the_shares_fit_and_it_ends(rng, r, scale, mu, chosen):
+    D = 7
+    method = ChosenNewton(D, r) if chosen else DampedNewton(D, r)
+    allowance = Allowance(mu, 500)
+    for _ in range(5):
+
+        def answer(query, sd):
+            shape = query.shape
+            value = rng.standard_normal(shape) * max(sd, 1e-300) * rng.choice([1.0, 50.0])
+            value = value + scale * rng.standard_normal(shape)
+            if len(shape) == 2 and shape[0] == shape[1]:
+                value = value + value.T
+            return Answer(np.asarray(value), sd)
+
+        found, shares, _, coordinates = walk(method, allowance, answer)
+        assert shares <= 1.0 + 1e-12
+        assert coordinates <= method.coordinates
+        assert found.V.shape[0] == D
+        assert 1 <= found.V.shape[1] <= r
+        np.testing.assert_allclose(found.V.T @ found.V, np.eye(found.V.shape[1]), atol=1e-9)
+        assert not found.facts["error_estimate"] < 0.0
+
+
+def test_a_weak_signal_gets_plain_private_pca_with_the_whole_budget(rng):
+    """Two releases averaged by share have the noise of one: μ² adds up."""
+    D, r, n, mu = 12, 2, 1000, 0.05
+    method = DampedNewton(D, r)
+    plan = AdaptivePlan("x", method, n, mu=mu)
+    moments = []
+    for seed in range(200):
+        result = run(plan, MemoryRows(np.zeros((D, n))), seeded_generator(seed))
+        assert result.facts["route"].startswith("private PCA")
+        if result.n_iter == 2:  # now and then noise looks like a signal at first
+            moments.append(result.moment[np.triu_indices(D, 1)])
+    assert len(moments) > 150
+    want = 1.0 / (mu * n)
+    # 10 000 normals and more: the relative error of their spread is .7 %
+    assert np.std(moments) == pytest.approx(want, rel=0.05)
+
+
+def test_moments_are_averaged_by_share(rng):
+    first, second = symmetric_noise(rng, 5, 1.0), symmetric_noise(rng, 5, 1.0)
+    moment = Moment(first, 0.1, 1.0).plus(Answer(second, sqrt(0.1 / 0.3)), 0.3)
+    np.testing.assert_allclose(moment.value, 0.25 * first + 0.75 * second)
+    assert moment.sd == pytest.approx(sqrt(0.1 / 0.4))
+
+
+def test_it_asks_for_what_the_docs_say():
+    method, allowance = DampedNewton(20, 3), Allowance(1.0, 10_000)
+    state = method.begin(allowance)
+    assert isinstance(state, Look)
+    ask = method.ask(state)
+    assert ask.shares == ((SecondMoment(20), 0.1),)
+    V = np.eye(20)[:, :3]
+    state = method.take(state, (Answer(0.2 * V @ V.T, 1e-4),))
+    assert isinstance(state, Steps)
+    ask = method.ask(state)
+    assert [type(query) for query, _ in ask.shares] == [Glad, Curvature, CurvatureMatrix]
+    assert method.ask(LastLook(state.moment, 0.5, 100, "x")).shares == ((SecondMoment(20), 0.5),)
+    assert method.ask(Found(V, state.moment, 0.0, "x")) is None
+
+
+# --- accuracy ------------------------------------------------------------------------------
+
+
+def errors(n, D, r, epsilon, seeds, **options):
+    plan = make_plan("auto", Facts(n, D, r, epsilon, 1e-6))
+    found = []
+    for seed in range(seeds):
+        data = make_haystack(n, D, r, random_state=seed, **options)
+        result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
+        found.append((subspace_error(result.V.T, data.components), result.facts))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "r", "epsilon", "options", "limit"),
+    [
+        (2000, 20, 2, 1.0, {"inlier_ratio": 0.5}, 2.4e-4),
+        (
+            20_000,
+            50,
+            3,
+            1.0,
+            {"inlier_ratio": 0.7, "outliers": "low-rank", "outlier_rank": 5},
+            1.3e-5,
+        ),
+        (20_000, 50, 3, 1.0, {"inlier_ratio": 0.8, "outliers": "cluster"}, 1.2e-5),
+    ],
+)
+def test_figures_of_noisy_inliers(n, D, r, epsilon, options, limit):
+    """Four times the measured medians; seeded, so this never fails by chance."""
+    found = errors(n, D, r, epsilon, 3, inlier_noise=0.05, **options)
+    assert np.median([error for error, _ in found]) < limit
+    for error, facts in found:
+        assert facts["route"] == "newton"
+        assert 0.2 < facts["error_estimate"] / error < 5.0
+
+
+def test_noiseless_inliers_are_found_next_to_exactly():
+    found = errors(2000, 20, 2, 1.0, 3, inlier_ratio=0.5)
+    assert np.median([error for error, _ in found]) < 1e-9
+
+
+def test_clean_noisy_tables_end_with_private_pca():
+    found = errors(3000, 20, 2, 1.0, 3, inlier_ratio=1.0, inlier_noise=1.0)
+    assert all(facts["route"].startswith("private PCA") for _, facts in found)

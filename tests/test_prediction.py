@@ -1,0 +1,83 @@
+"""What a budget is said to buy."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from stillspace.cli.app import app
+from stillspace.datasets import make_haystack
+from stillspace.metrics import subspace_error
+from stillspace.parts.noise import seeded_generator
+from stillspace.prediction import predict
+from stillspace.recipes import Facts, make_plan
+from stillspace.rows import MemoryRows
+from stillspace.run import run
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "r", "share", "noise", "epsilon"),
+    [(4000, 20, 2, 0.6, 0.05, 1.0), (10_000, 40, 3, 0.8, 0.1, 1.0), (3000, 15, 1, 0.5, 0.1, 3.0)],
+)
+def test_predicted_and_measured(n, D, r, share, noise, epsilon):
+    """Within a factor of 2.5; seeded, so it never fails by chance."""
+    found = []
+    for seed in range(4):
+        data = make_haystack(n, D, r, inlier_ratio=share, inlier_noise=noise, random_state=seed)
+        plan = make_plan("auto", Facts(n, D, r, epsilon, 1e-6))
+        result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
+        found.append(subspace_error(result.V.T, data.components))
+    said = predict(n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise)
+    assert 0.4 < np.median(found) / said.error < 2.5
+
+
+def test_more_of_anything_helps():
+    at = predict(5000, 40, 3, epsilon=1.0)
+    assert at.useful
+    for facts in ({"n": 10_000}, {"epsilon": 2.0}, {"inlier_share": 0.9}, {"D": 20}):
+        assert at.changed(**facts).error < at.error
+    assert at.changed(relation="add-or-remove-one").error < at.error
+
+
+def test_a_hopeless_budget_is_called_so():
+    at = predict(300, 200, 3, epsilon=0.5)
+    assert not at.useful
+    needed = at.needed_epsilon()
+    assert needed > 0.5
+    assert at.changed(epsilon=1.01 * needed).useful
+    assert "Hopeless" in str(at)
+    assert "sketch" in str(at)
+    assert "no epsilon up to 50" in str(predict(10, 2000, 9, epsilon=1.0))
+
+
+def test_a_weak_signal_is_said_to_end_with_private_pca():
+    at = predict(400, 50, 2, epsilon=0.5, inlier_share=0.9)
+    assert at.kappa < 4.0
+    assert at.error == pytest.approx(at.pca_error)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"n": 1}, "2 rows"),
+        ({"r": 40}, "components < columns"),
+        ({"inlier_share": 0.0}, r"\(0, 1\]"),
+        ({"inlier_noise": -1.0}, "at least 0"),
+        ({"relation": "swap"}, "replace-one"),
+    ],
+)
+def test_wrong_facts_are_named(facts, words):
+    with pytest.raises(ValueError, match=words):
+        predict(**{"n": 100, "D": 10, "r": 2, "epsilon": 1.0, **facts})
+
+
+def test_the_command(tmp_path):
+    picture = tmp_path / "plan.png"
+    options = ["plan", "-n", "5000", "-d", "20", "-r", "2", "--epsilon", "1"]
+    result = CliRunner().invoke(app, [*options, "--picture", str(picture)])
+    assert result.exit_code == 0
+    assert "damped Newton steps" in result.stdout
+    assert "Expected squared error" in result.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    wrong = CliRunner().invoke(app, ["plan", "-n", "5", "-d", "2", "-r", "2", "--epsilon", "1"])
+    assert wrong.exit_code == 2
+    assert "components < columns" in wrong.stderr

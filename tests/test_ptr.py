@@ -1,0 +1,138 @@
+"""Propose-test-release: its threshold, its votes, and what it refuses."""
+
+from collections import Counter
+from contextlib import suppress
+from math import exp, floor, log
+
+import numpy as np
+import pytest
+
+from stillspace import Budget, PrivateRobustPCA
+from stillspace.datasets import make_haystack
+from stillspace.exceptions import NotAccountedError, NothingReleasedError
+from stillspace.metrics import subspace_error
+from stillspace.parts.noise import seeded_generator
+from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee, privacy_curve
+from stillspace.privacy.events import TestedEvent
+from stillspace.ptr import PtrPlan, _cell, _center, _winner, run_ptr
+from stillspace.rows import MemoryRows
+from tests.conftest import random_basis
+
+EXACT = make_haystack(6000, 8, 2, inlier_ratio=0.7, random_state=0)
+BUDGET = {"epsilon": 2.0, "delta": 1e-6}
+
+
+def test_noiseless_inliers_are_released_next_to_exactly():
+    fit = PrivateRobustPCA(2, algorithm="ptr", **BUDGET).fit(EXACT.X)
+    assert subspace_error(fit.components_, EXACT.components) < 1e-4
+    assert fit.privacy_.private
+    assert fit.privacy_.epsilon == 2.0
+    assert fit.privacy_.get_epsilon(1e-7) == np.inf
+    assert "propose-test-release" in str(fit.privacy_)
+
+
+def test_noisy_inliers_release_nothing():
+    data = make_haystack(6000, 8, 2, inlier_ratio=0.7, inlier_noise=0.2, random_state=0)
+    with pytest.raises(NothingReleasedError, match="nothing is released"):
+        PrivateRobustPCA(2, algorithm="ptr", **BUDGET).fit(data.X)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+def test_the_threshold_by_brute_force(epsilon, delta):
+    """The exact law of the noise: whoever is not the winner elsewhere passes with at most δ."""
+    t = PtrPlan("", 2, 10**9, 8, epsilon=epsilon, delta=delta).threshold
+    a = exp(-epsilon / 2)
+    k = np.arange(0, 60_000)
+    law = (1 - a) / (1 + a) * np.exp(-epsilon / 2 * k)
+    passed = law[1 + k / 2 > t].sum()
+    assert passed <= delta
+    assert passed > delta * a * 0.99  # and no smaller than the lattice makes it
+    assert floor(2 * (t - 1)) >= 2 * log(1 / ((1 + a) * delta)) / epsilon - 1
+
+
+def test_the_lead_decides(monkeypatch):
+    """With the noise at 0, the test passes just above the threshold."""
+    plan = PtrPlan("ptr", 1, 4000, 3, epsilon=1.0, delta=1e-2)
+    blocks = plan.n_blocks
+    monkeypatch.setattr("stillspace.ptr.half_laplace", lambda *_: 0.0)
+    for against in range(blocks // 2):
+        lead = blocks - 2 * against
+        cells = iter([b"b"] * against + [b"a"] * (blocks - against))
+        monkeypatch.setattr("stillspace.ptr._cell", lambda *_, c=cells: next(c))
+        monkeypatch.setattr("stillspace.ptr._center", lambda *_: np.eye(3)[:, :1])
+        rows = MemoryRows(np.ones((3, 4000)) / np.sqrt(3))
+        if lead / 2 > plan.threshold:
+            run_ptr(plan, rows, seeded_generator(0))
+        else:
+            with pytest.raises(NothingReleasedError):
+                run_ptr(plan, rows, seeded_generator(0))
+
+
+def test_votes_are_counted_with_ties_in_a_fixed_order():
+    assert _winner(Counter({b"b": 3, b"a": 3, b"c": 1})) == (b"a", 0)
+    assert _winner(Counter({b"b": 3})) == (b"b", 3)
+    assert _winner(Counter({b"b": 5, b"a": 3})) == (b"b", 2)
+
+
+def test_a_replaced_row_changes_one_vote():
+    rng = np.random.default_rng(0)
+    plan = PtrPlan("ptr", 2, 2000, 8, **BUDGET)
+    order = seeded_generator(0).permutation(2000)
+    blocks = np.array_split(order, plan.n_blocks)
+    assert sorted(np.concatenate(blocks)) == list(range(2000))
+    row = int(rng.integers(2000))
+    assert sum(row in block for block in blocks) == 1
+
+
+def test_a_cell_and_its_centre(rng):
+    V, width = random_basis(rng, 7, 2), 1e-4
+    offset = rng.random(28)
+    found = _center(_cell(V, offset, width), offset, width, 7, 2)
+    assert subspace_error(found.T, V.T) < 1e-6
+    broken = np.full((7, 2), np.nan)
+    assert _cell(broken, offset, width) == _cell(broken, offset, width)
+
+
+def test_any_rows_take_a_path_that_ends():
+    """Equal rows may agree on something or on nothing: both are answers."""
+    for X in (np.zeros((3000, 5)), np.full((3000, 5), np.nan), np.full((3000, 5), 1e300)):
+        with suppress(NothingReleasedError):
+            fit = PrivateRobustPCA(2, algorithm="ptr", **BUDGET).fit(X)
+            assert np.isfinite(fit.components_).all()
+
+
+def test_the_curve_of_one_pair():
+    event = ComposedEvent.of([TestedEvent(1.0, 1e-5)])
+    curve = privacy_curve(event, "replace-one")
+    assert curve.get_delta(1.0) == curve.get_delta(3.0) == 1e-5
+    for epsilon in (0.0, 0.3, 0.9):
+        delta = curve.get_delta(epsilon)
+        assert delta == pytest.approx(1 - (1 - 1e-5) * exp(epsilon - 1), rel=1e-9)
+        assert curve.get_epsilon(delta) == pytest.approx(epsilon, abs=1e-9)
+        assert curve.get_epsilon(delta) >= epsilon
+    assert curve.get_epsilon(1e-6) == np.inf
+    assert ComposedEvent.from_dict(event.to_dict()) == event
+    guarantee = Guarantee.from_event(event, "replace-one", 1e-5)
+    assert guarantee.epsilon == 1.0
+
+
+def test_it_stands_alone(tmp_path):
+    tested, gaussian = TestedEvent(1.0, 1e-5), GaussianEvent(10.0, 1.0, 2.0)
+    with pytest.raises(NotAccountedError, match="alone"):
+        privacy_curve(ComposedEvent.of([tested, gaussian]), "replace-one")
+    with pytest.raises(NotAccountedError, match="replace-one only"):
+        privacy_curve(ComposedEvent.of([tested]), "add-or-remove-one")
+    budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
+    for options, words in (
+        ({"budget": budget}, "no filter"),
+        ({"summaries": ("variances",)}, "together with other"),
+        ({"rows_per_person": 2}, "one row"),
+        ({"neighboring_relation": "add-or-remove-one", "public_size": 6000}, "replace-one only"),
+    ):
+        with pytest.raises(NotAccountedError, match=words):
+            PrivateRobustPCA(2, algorithm="ptr", **BUDGET, **options).fit(EXACT.X)
+    with pytest.raises(ValueError, match=r"at least \d+ rows"):
+        PrivateRobustPCA(2, algorithm="ptr", **BUDGET).fit(EXACT.X[:300])
+    with pytest.raises(ValueError, match="below 1/2"):
+        PtrPlan("", 2, 1000, 8).calibrate(1.0, 0.6)
