@@ -338,23 +338,27 @@ def fitted_scaler() -> dict[str, bool]:
     return {"audit": report.refuted}
 
 
-def pairs_added() -> dict[str, bool]:
-    """Pairs of rows under add-or-remove-one: a row more would change every later pair."""
+def pairs_of_rows() -> dict[str, bool]:
+    """Differences of pairs where a row may be added: one row more would change all pairs."""
     estimator = PrivateRobustPCA(
-        1, center="pairs", neighboring_relation="add-or-remove-one", public_size=100
+        1,
+        delta=DELTA,
+        center="pairs",
+        neighboring_relation="add-or-remove-one",
+        public_size=100,
     )
     try:
-        estimator.fit(np.ones((100, 3)))
-    except NotAccountedError:
-        return {"refusal": True}
+        estimator.fit(np.eye(4)[np.arange(100) % 4])
+    except ValueError as error:
+        return {"refusal": "pairs" in str(error)}
     return {"refusal": False}
 
 
 MISUSES: dict[str, Callable[[], dict[str, bool]]] = {
     "the paper's noise for dp-sggd (SPEC 9.3)": printed_noise,
     "Wishart start sold as private": wishart,
+    "pairs under add/remove": pairs_of_rows,
     "a scaler fitted on the rows": fitted_scaler,
-    "pairs of rows under add/remove": pairs_added,
 }
 
 
