@@ -193,7 +193,7 @@ def document(results: Results, known: dict[str, Any], *, quick: bool) -> dict[st
                 "kappa": getattr(e.problem, "kappa", None),
                 "d2": {name: result["d2"] for name, result in e.contests.items()},
                 "not_private": e.reference,
-                "best_in_hindsight": e.grid and {k: e.grid[k] for k in ("best", "d2", "fresh")},
+                "best_in_hindsight": e.grid and {k: e.grid[k] for k in ("best", "d2")},
                 "regret": e.regret() if isinstance(e.problem, Regime) else None,
                 "route": e.route,
             }

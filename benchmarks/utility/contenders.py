@@ -117,7 +117,6 @@ class Effort:
     table_seeds: int = 99
     other_seeds: int = 9
     reaper_seeds: int = 3
-    grid_seeds: int = 3
     every_plan: int = 1
     """1 runs the whole grid of plans, 8 each eighth of it."""
     largest_grid: float = 1.1e7

@@ -21,9 +21,10 @@ from stillspace.parts.schedules import Geometric
 from stillspace.plan import MomentStart, Plan, RunStart
 from stillspace.recipes import Facts, make_plan
 
-FINALISTS = 4
-"""As many plans, the best by the first seeds, run again with fresh ones."""
-FRESH_SEEDS = 9
+SEMI_FINALISTS, MORE_SEEDS = 20, 2
+"""All plans run once; as many, the best by that, run with more seeds."""
+FINALISTS, FRESH_SEEDS = 4, 9
+"""As many, the best by the median of these, run again with fresh ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +98,25 @@ def _loop(
 
 
 def best_in_hindsight(problem: Problem, data: Data, effort: Effort) -> dict[str, object]:
-    """Return every plan's median d², and the best plan's by fresh seeds.
+    """Return the best plan with its d², and those of the others as far as they came.
 
-    The lowest of a hundred medians of three runs is partly luck. So the best few run again, and
-    what counts is the lowest of their fresh medians.
+    The lowest of a hundred numbers is partly luck. So there are rounds, and what counts is the
+    lowest of the last round's medians, which are of fresh seeds.
     """
-    plans = {fixed.name: build(fixed, facts_of(problem)) for fixed in grid()[:: effort.every_plan]}
-    medians = {
-        name: _median(problem, data, name, plan, effort.grid_seeds, 0)
-        for name, plan in plans.items()
-    }
-    finalists = sorted(medians, key=medians.__getitem__)[:FINALISTS]
-    fresh = {
-        name: _median(problem, data, name, plans[name], FRESH_SEEDS, effort.grid_seeds)
-        for name in finalists
-    }
-    best = min(fresh, key=fresh.__getitem__)
-    return {"best": best, "d2": fresh[best], "medians": medians, "fresh": fresh}
+    facts, truth = facts_of(problem), data.targets["truth"]
+    plans = {fixed.name: build(fixed, facts) for fixed in grid()[:: effort.every_plan]}
+
+    def errors(name: str, first: int, count: int) -> list[float]:
+        answers = ran(plans[name], data, seeds_of(name, problem, count, first))
+        return [subspace_error(V.T, truth.T) for V, _ in answers]
+
+    first = {name: errors(name, 0, 1) for name in plans}
+    second = {name: first[name] + errors(name, 1, MORE_SEEDS) for name in _best(first)}
+    last = {name: errors(name, 1 + MORE_SEEDS, FRESH_SEEDS) for name in _best(second)[:FINALISTS]}
+    best = _best(last)[0]
+    return {"best": best, "d2": float(np.median(last[best])), "rounds": [first, second, last]}
 
 
-def _median(
-    problem: Problem, data: Data, name: str, plan: Plan, count: int, first: int
-) -> float:  # fmt: skip
-    truth = data.targets["truth"]
-    seeds = seeds_of(name, problem, count, first)
-    return float(np.median([subspace_error(V.T, truth.T) for V, _ in ran(plan, data, seeds)]))
+def _best(found: dict[str, list[float]]) -> list[str]:
+    """Return the best plans by their medians, best first."""
+    return sorted(found, key=lambda name: float(np.median(found[name])))[:SEMI_FINALISTS]
