@@ -179,16 +179,15 @@ def reaper(
             np.dot(R[: D * b].reshape((D, b)), X[at : at + D * b].reshape((D, b)).T, part)
             half += part
         for d in range(D):
-            for e in range(d, D):
+            for e in range(d + 1):
                 g = (half[d, e] + half[e, d]) / 2.0
                 if noise.shape[0] > 0:
-                    g = _on_lattice(g, noise[k, d, e], spacings[k])
+                    g = _on_lattice(g, noise[k, e, d], spacings[k])
                 if seen.size > 0:
                     seen[k, 0, d, e] = seen[k, 0, e, d] = P[d, e]
                     seen[k, 1, d, e] = seen[k, 1, e, d] = g / divisor
                 state[d, e] += steps[k] * (g / divisor)
-                state[e, d] = state[d, e]
-        values, U = np.linalg.eigh(state)
+        values, U = np.linalg.eigh(state)  # looks at the lower half alone
         vectors = U.T
         if geometry == WATER_FILLING:
             filled = water_fill(values, r)
@@ -196,7 +195,10 @@ def reaper(
             filled = mirror_step(dual, values, vectors, r, geometry == CAPPED_MIRROR)
         rebuild(vectors, filled, P)
         if average.size > 0:
+            weight = 1.0 / (first + k + 1)
             for d in range(D):
                 for e in range(D):
-                    average[d, e] += (P[d, e] - average[d, e]) / (first + k + 1)
+                    average[d, e] += (P[d, e] - average[d, e]) * weight
+    for d in range(dual.shape[0]):
+        dual[:d, d] = dual[d, :d]
     return int(steps.size)

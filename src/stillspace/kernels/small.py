@@ -17,6 +17,7 @@ _SWEEPS = 40
 _ORTHOGONAL = 2.0**-102  # squares of cosines: at rounding,
 _NEARLY = 2.0**-60  # and where one rotation more reaches it, as convergence is quadratic
 _APART = 2.0**-14  # determinant over squared trace of a pair of rows that are safely apart
+_STRIP = 48  # rows of P that are built at a time
 _NEGLIGIBLE = 2.0**-80  # an eigenvalue of P that changes no bit of a residual
 
 
@@ -216,21 +217,27 @@ def entropic_shift(log_values: FloatArray, r: int, capped: bool) -> tuple[float,
 
 @jit
 def rebuild(vectors: FloatArray, values: FloatArray, P: FloatArray) -> None:
-    """Write `Σ λ u uᵀ` to P, symmetric to the last bit, for rows u and ascending λ ≥ 0."""
+    """Write `Σ λ u uᵀ` to P, symmetric to the last bit, for rows u and ascending λ ≥ 0.
+
+    Some rows of P at a time, from the diagonal on; the other half is copied.
+    """
     D = values.size
     first = 0
     while first < D - 1 and values[first] <= _NEGLIGIBLE:
         first += 1
-    kept = vectors[first:]
-    scaled = kept.copy()
-    for k in range(D - first):
+    factor = np.empty((D, D - first))  # P = factor factorᵀ
+    for k in range(first, D):
+        root = math.sqrt(values[k])
         for d in range(D):
-            scaled[k, d] *= values[first + k]
-    product = np.dot(scaled.T, kept)
-    for d in range(D):
-        for e in range(d, D):
-            P[d, e] = (product[d, e] + product[e, d]) / 2.0
-            P[e, d] = P[d, e]
+            factor[d, k - first] = root * vectors[k, d]
+    for start in range(0, D, _STRIP):
+        stop = min(start + _STRIP, D)
+        strip = np.dot(factor[start:stop], factor[start:].T)
+        for d in range(start, stop):
+            P[d, d:] = strip[d - start, d - start :]
+        for e in range(start, D):
+            for d in range(start, min(stop, e)):
+                P[e, d] = P[d, e]
 
 
 @jit
