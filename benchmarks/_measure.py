@@ -7,12 +7,15 @@ machine. So the ratio is taken turn by turn; its median and quartiles are what i
 import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
 
 from benchmarks._rows import Row, Spread, Target, Unit
+
+REST = 0.1
+"""Seconds before a contestant starts: BLAS threads of the one before spin on for some time."""
 
 Runner = Callable[[], Any]
 Timer = Callable[[], float]
@@ -87,8 +90,9 @@ def race(
 
 
 def clock(runner: Runner, number: int = 1, timer: Timer = perf_counter) -> float:
-    """Return the seconds of one call, the mean of `number`; garbage is collected before."""
+    """Return the seconds of one call, the mean of `number`, after garbage is collected and a rest."""
     gc.collect()
+    sleep(REST)
     start = timer()
     for _ in range(number):
         runner()

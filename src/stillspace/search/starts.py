@@ -78,19 +78,12 @@ def ransac(U: FloatArray, r: int, rng: np.random.Generator) -> FloatArray:
     """
     m = len(U)
     judges = U[: min(m, RANSAC_ROWS)]
-    found = []
-    for _ in range(ransac_tries(r)):
-        V = np.linalg.qr(U[rng.choice(m, min(r, m), replace=False)].T)[0]
-        V, median = _concentrated(judges, V)
-        found.append((median, V))
-    found.sort(key=lambda pair: pair[0])
-    ends = []
-    for _, best in found[:RANSAC_KEPT]:
-        V = best
-        for _ in range(RANSAC_STEPS):
-            V, median = _concentrated(judges, V)
-        ends.append((median, V))
-    return min(ends, key=lambda pair: pair[0])[1]
+    drawn = [U[rng.choice(m, min(r, m), replace=False)].T for _ in range(ransac_tries(r))]
+    spans, medians = _concentrated(judges, np.linalg.qr(np.stack(drawn))[0])
+    spans = spans[np.argsort(medians, kind="stable")[:RANSAC_KEPT]]
+    for _ in range(RANSAC_STEPS):
+        spans, medians = _concentrated(judges, spans)
+    return np.asarray(spans[int(np.argmin(medians))])
 
 
 def affine_ransac(S: FloatArray, r: int, rng: np.random.Generator) -> FloatArray:
@@ -117,23 +110,26 @@ def affine_ransac(S: FloatArray, r: int, rng: np.random.Generator) -> FloatArray
 def _concentrated_affine(
     S: FloatArray, V: FloatArray, m: FloatArray
 ) -> tuple[FloatArray, FloatArray, float]:
-    d = _squares(S - m, V)
+    S = S - m
+    d = _lost(S, S @ V)
     median = float(np.median(d))
     near = S[d <= median]
-    m = near.mean(axis=0)
-    near = near - m
-    return np.linalg.qr(near.T @ (near @ V))[0], m, median
+    mean = near.mean(axis=0)
+    near = near - mean
+    return np.linalg.qr(near.T @ (near @ V))[0], m + mean, median
 
 
-def _concentrated(U: FloatArray, V: FloatArray) -> tuple[FloatArray, float]:
-    """Return V after one concentration step, and the median squared distance before it."""
-    d = _squares(U, V)
-    median = float(np.median(d))
-    near = U[d <= median]
-    return np.linalg.qr(near.T @ (near @ V))[0], median
+def _concentrated(U: FloatArray, spans: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return k spans (k, D, r) after one concentration step, and their median squares before it."""
+    k, D, r = spans.shape
+    Y = (U @ spans.transpose(1, 0, 2).reshape(D, k * r)).reshape(-1, k, r)
+    d = _lost(U, Y.swapaxes(0, 1))
+    medians = np.median(d, axis=1)
+    Y *= (d <= medians[:, None]).T[:, :, None]
+    moved = (U.T @ Y.reshape(-1, k * r)).reshape(D, k, r)
+    return np.linalg.qr(moved.transpose(1, 0, 2))[0], medians
 
 
-def _squares(U: FloatArray, V: FloatArray) -> FloatArray:
-    """Return ‖x‖² − ‖Vᵀx‖²: squared distances, right to 1e-16, which tells spans apart."""
-    Y = U @ V
-    return np.asarray(np.einsum("ij,ij->i", U, U) - np.einsum("ij,ij->i", Y, Y))
+def _lost(U: FloatArray, Y: FloatArray) -> FloatArray:
+    """Return ‖x‖² − ‖y‖²: squared distances, right to 1e-16, which tells spans apart."""
+    return np.asarray(np.einsum("ij,ij->i", U, U) - np.einsum("...ij,...ij->...i", Y, Y))
