@@ -90,7 +90,7 @@ def race(
 
 
 def clock(runner: Runner, number: int = 1, timer: Timer = perf_counter) -> float:
-    """Return the seconds of one call, the mean of `number`, after garbage is collected and a rest."""
+    """Return the seconds of one call, the mean of `number`, after a collection and a rest."""
     gc.collect()
     sleep(REST)
     start = timer()

@@ -83,6 +83,14 @@ def _push(average: FloatArray, V: FloatArray, r: int, k: int) -> None:
             average[d, e] += (value - average[d, e]) / (k + 1)
 
 
+@part
+def _push_matrix(average: FloatArray, P: FloatArray, weight: float) -> None:
+    """Move the average a part of the way to P."""
+    for d in range(P.shape[0]):
+        for e in range(P.shape[1]):
+            average[d, e] += (P[d, e] - average[d, e]) * weight
+
+
 @jit
 def glad_polar(
     rows: FloatArray,
@@ -195,10 +203,7 @@ def reaper(
             filled = mirror_step(dual, values, vectors, r, geometry == CAPPED_MIRROR)
         rebuild(vectors, filled, P)
         if average.size > 0:
-            weight = 1.0 / (first + k + 1)
-            for d in range(D):
-                for e in range(D):
-                    average[d, e] += (P[d, e] - average[d, e]) * weight
+            _push_matrix(average, P, 1.0 / (first + k + 1))
     for d in range(dual.shape[0]):
         dual[:d, d] = dual[d, :d]
     return int(steps.size)
