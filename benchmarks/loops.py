@@ -60,10 +60,15 @@ def _numpy_glad(
 
 
 def _against(
-    name: str, ours: Callable[[], Any], peer: Callable[[], Any], turns: int = 9, budget: float = 20
+    name: str,
+    ours: Callable[[], Any],
+    peer: Callable[[], Any],
+    *,
+    turns: int = 9,
+    number: int = 1,
 ) -> Result:
     with threadpool_limits(1):
-        done = race({"ours": ours, "peer": peer}, turns, budget=budget)
+        done = race({"ours": ours, "peer": peer}, turns, budget=20, number=number)
     return name, done.seconds("ours"), done.seconds("peer")
 
 
@@ -78,6 +83,7 @@ def _glad(name: str, X: np.ndarray, sampling: Sampling, z: float, n_iter: int) -
         name,
         lambda: run(plan, rows, secure_generator()),
         lambda: _numpy_glad(points, V, n_iter, batch, sigma),
+        number=1 if batch is None else 5,
     )
 
 
