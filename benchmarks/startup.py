@@ -41,8 +41,9 @@ CASES = (("RobustPCA", 2_000, 20), ("PrivateRobustPCA", 2_000, 20), ("RobustPCA"
 def child(name: str, n: int, D: int, cache: str) -> tuple[float, float, float]:
     """Return the seconds of: importing scikit-learn; the first fit with our import; the second."""
     command = [sys.executable, "-c", CHILD, name, str(n), str(D)]
-    # numba keeps its compiled code here, so the cache of whoever runs this is left alone.
-    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    # Compiled code and bytecode are kept here, so the caches of whoever runs this are left alone.
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": cache}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     imported, first, second = json.loads(done.stdout.splitlines()[-1])
     return imported, first, second
