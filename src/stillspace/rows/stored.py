@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs, storage
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
@@ -70,40 +70,8 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DenseRows:
-    """A NumPy array (n, D) of any real type and any strides."""
-
-    X: AnyArray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, D)."""
-        return self.X.shape[0], self.X.shape[1]
-
-    def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
-    ) -> None:
-        """Fill `XT`."""
-        numbers = _numbers(index, start, XT.shape[1])
-        jobs.load_rows(*self._loader, scaling.cells, factors, numbers, XT)
-
-    def add(
-        self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
-    ) -> None:
-        """Add the terms of a run of blocks."""
-        jobs.add_rows(*self._loader, terms, scaling.cells, factors, span)
-
-    @property
-    def _loader(self) -> Loader:
-        """An array in Fortran's order is read along its columns."""
-        if self.X.flags.f_contiguous and not self.X.flags.c_contiguous:
-            return storage.load_columns, (self.X.T,)
-        return storage.load_dense, (self.X,)
-
-
-@dataclass(frozen=True, slots=True)
-class SparseRows:
-    """Compressed sparse rows; a block at a time is made dense."""
+class _Loaded:
+    """Rows that a compiled loader reads."""
 
     X: Any
 
@@ -112,21 +80,44 @@ class SparseRows:
         """(n, D)."""
         return self.X.shape[0], self.X.shape[1]
 
+    @property
+    def loader(self) -> Loader:
+        """The loader and what it reads from."""
+        raise NotImplementedError
+
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
     ) -> None:
         """Fill `XT`."""
         numbers = _numbers(index, start, XT.shape[1])
-        jobs.load_rows(*self._loader, scaling.cells, factors, numbers, XT)
+        jobs.load_rows(*self.loader, scaling.cells, factors, numbers, XT)
 
     def add(
         self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
     ) -> None:
         """Add the terms of a run of blocks."""
-        jobs.add_rows(*self._loader, terms, scaling.cells, factors, span)
+        jobs.add_rows(*self.loader, terms, scaling.cells, factors, span)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseRows(_Loaded):
+    """A NumPy array (n, D) of any real type and any strides."""
 
     @property
-    def _loader(self) -> Loader:
+    def loader(self) -> Loader:
+        """An array in Fortran's order is read along its columns."""
+        if self.X.flags.f_contiguous and not self.X.flags.c_contiguous:
+            return storage.load_columns, (self.X.T,)
+        return storage.load_dense, (self.X,)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseRows(_Loaded):
+    """Compressed sparse rows; a block at a time is made dense."""
+
+    @property
+    def loader(self) -> Loader:
+        """Data, columns and limits of the rows."""
         return storage.load_sparse, (self.X.data, self.X.indices, self.X.indptr)
 
 
