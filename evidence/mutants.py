@@ -30,6 +30,8 @@ class Mutant:
 
 LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
 
+PAIRS = ("tests/test_pair_cut.py",)
+
 UNCHANGED = Mutant("nothing (must stay green)", "release.py", "class Release:", "class Release:")
 
 MUTANTS = [
@@ -217,6 +219,41 @@ MUTANTS = [
         "math.ceil(total / UNIT)",
         "math.floor(total / UNIT)",
         tests=LEDGER,
+    ),
+    Mutant(
+        "lengths of pairs not charged",
+        "stages.py",
+        "return first + (NOTHING if cut is None else cut.event())",
+        "return first",
+        tests=PAIRS,
+    ),
+    Mutant(
+        "second moment of short pairs not recorded",
+        "stages.py",
+        "draw = check.draw(0, rows.n_rows, rng, ledger)",
+        "draw = check.draw(0, rows.n_rows, rng, Ledger())",
+        tests=PAIRS,
+    ),
+    Mutant(
+        "second moment of short pairs without noise",
+        "stages.py",
+        "moment = check.apply(short, np.empty((0, 0)), draw)",
+        "moment = check.apply(short, np.empty((0, 0)), replace(draw, noise=None))",
+        tests=PAIRS,
+    ),
+    Mutant(
+        "lengths of pairs in units of the longest",
+        "rows/memory.py",
+        "return MemoryRows(levels(self._factors)[None])",
+        "return MemoryRows(levels(self._factors / max(self._factors.max(), 1e-300))[None])",
+        tests=PAIRS,
+    ),
+    Mutant(
+        "a pair counts in two bins",
+        "parts/queries.py",
+        "out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)",
+        "out += 2 * np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)",
+        tests=PAIRS,
     ),
     Mutant(
         "fixed-size batches bounded in one direction only",

@@ -521,6 +521,15 @@ def test_stages_reach_the_estimator(table: Path) -> None:
     assert "Route:" in result.stdout
 
 
+def test_pairs_that_were_left_out_are_told(tmp_path: Path) -> None:
+    X = make_haystack(9000, 5, 2, inlier_ratio=1.0, inlier_noise=0.05, random_state=1).X
+    X[::3] += 20.0
+    result = fit(write_csv(tmp_path / "far.csv", X), "--center", "pairs", epsilon=4.0)
+    assert result.exit_code == 0
+    assert "were left out" in result.stdout
+    assert load_model(tmp_path / "m.npz").pair_cut_ is not None
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -35,8 +35,8 @@ Result = dict[str, Any]
 
 _OURS_ALONE = {
     "audit", "cli", "demo.py", "diagnostics.py", "estimators", "kalman.py", "median.py",
-    "models.py", "newton.py", "plots", "prediction.py", "ptr.py", "reproduce", "spectrum.py",
-    "stages.py", "theory",
+    "models.py", "newton.py", "pair_cut.py", "plots", "prediction.py", "ptr.py", "reproduce",
+    "spectrum.py", "stages.py", "theory",
 }  # fmt: skip
 """Parts of the library that the other contenders do not run."""
 

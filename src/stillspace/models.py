@@ -40,7 +40,7 @@ _CLASSES: dict[str, type[Model]] = {
 }
 _ARRAYS = ("components", "center", "scale")
 _MEMBERS = {"about", *_ARRAYS}
-_RELEASED = ("error_estimate", "route", "variances", "distance_quantiles")
+_RELEASED = ("error_estimate", "route", "variances", "distance_quantiles", "pair_cut")
 _SECRET = "random_state"
 """Never stored: whoever has the seed of a fit can remove its noise."""
 
@@ -223,6 +223,8 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     error = released["error_estimate"]
     model.error_estimate_ = np.nan if error is None else float(error)
     model.route_ = str(released["route"])
+    cut = released.get("pair_cut")
+    model.pair_cut_ = None if cut is None else float(cut)
     for name in ("variances", "distance_quantiles"):
         value = released[name]
         setattr(model, f"{name}_", None if value is None else np.array(value, dtype=np.float64))

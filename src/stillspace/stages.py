@@ -1,23 +1,24 @@
-"""A private fit as stages: a centre, the subspace, summaries. One total, fixed before the first.
+"""A private fit as stages: a centre or a cut of pairs, the subspace, summaries.
 
-Each stage but the subspace's takes a fixed share of μ²; the subspace's plan is calibrated on what
-is left, composed with the others as they will run (SPEC 5). The event of all stages together is
-known, and charged, before a row is read.
+There is one total, fixed before the first. Each stage but the subspace's takes a fixed share of μ²;
+the subspace's plan is calibrated on what is left, composed with the others as they will run (SPEC
+5). The event of all stages together is known, and charged, before a row is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.adaptive import AdaptivePlan, Allowance
+from stillspace.adaptive import AdaptivePlan, Allowance, Method
 from stillspace.median import PrivateMedian
-from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares
+from stillspace.pair_cut import PairCut, holds_subspace
+from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares, SecondMoment
 from stillspace.plan import MomentStart
 from stillspace.privacy import ComposedEvent, mu_from_budget
 from stillspace.privacy.events import NOTHING
@@ -31,6 +32,9 @@ from stillspace.spectrum import count_components
 
 CENTER_SHARE = 0.1
 SUMMARY_SHARE = 0.05
+LENGTHS_SHARE, CHECK_SHARE = 0.03, 0.02
+"""Of the cut between short and long pairs: the counts of lengths, the second moment that tells
+whether the cut is taken."""
 
 EDGES: tuple[float, ...] = tuple(float(edge) for edge in np.geomspace(1e-4, 0.98, 80))
 """Public bins of the orthogonal distance of a row on the unit sphere: 12 % wide."""
@@ -51,29 +55,61 @@ SUMMARIES: Mapping[str, Callable[[Facts], Query]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class CutStage:
+    """A cut between short and long pairs, and a look at whether the short ones hold a subspace."""
+
+    lengths: AdaptivePlan
+    check: Release
+
+    def event(self) -> ComposedEvent:
+        """Return the event of both releases; the second is made whatever the first tells."""
+        return self.lengths.event() + ComposedEvent.of([self.check.event(0)])
+
+
+@dataclass(frozen=True, slots=True)
 class Stages:
     """Everything that a private fit will do with the rows."""
 
     main: AnyPlan
     median: AdaptivePlan | None = None
+    cut: CutStage | None = None
     summaries: tuple[tuple[str, Release], ...] = ()
     choose_components: bool = False
 
     @property
     def several(self) -> bool:
         """Whether there is more than the subspace's stage."""
-        return self.median is not None or bool(self.summaries)
+        return self.median is not None or self.cut is not None or bool(self.summaries)
 
     def event(self) -> ComposedEvent:
         """Return the event of all stages, in the order in which they run."""
-        median = NOTHING if self.median is None else self.median.event()
         summaries = ComposedEvent.of(release.event(0) for _, release in self.summaries)
-        return median + self.main.event() + summaries
+        return _before(self.median, self.cut) + self.main.event() + summaries
 
     def find_center(self, rows: Rows, rng: np.random.Generator) -> Result:
         """Run the first stage, on rows in units of twice the public radius."""
         assert self.median is not None
         return run(self.median, rows, rng)
+
+    def leave_out(
+        self, rows: MemoryRows, rng: np.random.Generator
+    ) -> tuple[MemoryRows, float | None, ComposedEvent]:
+        """Return the rows without long pairs, the length they were cut at, and what ran.
+
+        All rows and None where the releases do not show that a cut helps.
+        """
+        if self.cut is None:
+            return rows, None, NOTHING
+        found = run(self.cut.lengths, rows.measured(), rng)
+        length, check, ledger = float(found.V), self.cut.check, Ledger()
+        short = rows.shorter(length) if length < inf else rows
+        draw = check.draw(0, rows.n_rows, rng, ledger)
+        moment = check.apply(short, np.empty((0, 0)), draw)
+        ran = found.event + ComposedEvent.of(ledger.events)
+        r, sd = self.main.n_components, draw.sigma / check.size
+        if length < inf and holds_subspace(moment, sd, r, choose=self.choose_components):
+            return short, length, ran
+        return rows, None, ran
 
     def find_subspace(self, rows: MemoryRows, rng: np.random.Generator) -> Result:
         """Run the main stage; where PCA is to choose the number of components, it does so now."""
@@ -111,35 +147,41 @@ def plan_stages(
     options: Mapping[str, Any],
     *,
     median: bool = False,
+    cut: bool = False,
     summaries: tuple[str, ...] = (),
 ) -> Stages:
     """Return the stages of a private fit, calibrated together to the budget of `facts`."""
     assert facts.epsilon is not None
     assert facts.delta is not None
-    if not median and not summaries:
+    if not median and not cut and not summaries:
         main = make_plan(algorithm, facts, **options)
         return Stages(main, choose_components=facts.choose_components)
     mu = mu_from_budget(facts.epsilon, facts.delta)
     allowance = Allowance(mu, facts.n, facts.relation, facts.rows_per_person)
-    center = None
-    if median:
-        method = PrivateMedian(facts.D)
-        center = AdaptivePlan(
-            "median",
-            method,
-            facts.n,
-            facts.relation,
-            facts.rows_per_person,
-            mu=mu * sqrt(CENTER_SHARE),
-        )
-    releases = tuple(
-        (name, allowance.release(SUMMARIES[name](facts)).within(mu * sqrt(SUMMARY_SHARE)))
-        for name in summaries
-    )
-    beside = NOTHING if center is None else center.event()
-    beside += ComposedEvent.of(release.event(0) for _, release in releases)
+
+    def plan(name: str, method: Method, share: float) -> AdaptivePlan:
+        limit = mu * sqrt(share)
+        return AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person, mu=limit)
+
+    def release(query: Query, share: float) -> Release:
+        return allowance.release(query).within(mu * sqrt(share))
+
+    center = plan("median", PrivateMedian(facts.D), CENTER_SHARE) if median else None
+    cutting = None
+    if cut:
+        lengths = plan("lengths", PairCut(), LENGTHS_SHARE)
+        cutting = CutStage(lengths, release(SecondMoment(facts.D), CHECK_SHARE))
+    releases = tuple((name, release(SUMMARIES[name](facts), SUMMARY_SHARE)) for name in summaries)
+    beside = _before(center, cutting)
+    beside += ComposedEvent.of(summary.event(0) for _, summary in releases)
     main = make_plan(algorithm, facts, beside=beside, **options)
-    return Stages(main, center, releases, facts.choose_components)
+    return Stages(main, center, cutting, releases, facts.choose_components)
+
+
+def _before(median: AdaptivePlan | None, cut: CutStage | None) -> ComposedEvent:
+    """Return the event of what runs before the subspace's plan."""
+    first = NOTHING if median is None else median.event()
+    return first + (NOTHING if cut is None else cut.event())
 
 
 def distance_quantiles(counts: FloatArray, levels: FloatArray) -> FloatArray:

@@ -89,6 +89,7 @@ def test_a_private_fit_holds_nothing_but_public_things(make):
         "route_",
         "variances_",
         "distance_quantiles_",
+        "pair_cut_",
     }
     assert "Generator" not in deep_text(vars(fit))
 

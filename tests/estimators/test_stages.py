@@ -17,7 +17,15 @@ from stillspace.recipes import Facts
 from stillspace.release import Ledger, Release
 from stillspace.rows import MemoryRows
 from stillspace.sketch import Sketch
-from stillspace.stages import CENTER_SHARE, EDGES, SUMMARY_SHARE, distance_quantiles, plan_stages
+from stillspace.stages import (
+    CENTER_SHARE,
+    CHECK_SHARE,
+    EDGES,
+    LENGTHS_SHARE,
+    SUMMARY_SHARE,
+    distance_quantiles,
+    plan_stages,
+)
 from tests.conftest import random_basis, unit_rows
 
 AFFINE = make_haystack(
@@ -30,17 +38,21 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "dp-pca", "dp-ggd", "dp-sggd"])
-@pytest.mark.parametrize("median", [False, True])
+@pytest.mark.parametrize("first", [None, "median", "cut"])
 @pytest.mark.parametrize("summaries", [(), ("variances",), ("distances", "variances")])
-def test_all_stages_together_keep_the_budget(algorithm, median, summaries):
+def test_all_stages_together_keep_the_budget(algorithm, first, summaries):
     facts = Facts(500, 8, 2, 1.0, 1e-6)
-    stages = plan_stages(algorithm, facts, {}, median=median, summaries=summaries)
+    before = {} if first is None else {first: True}
+    stages = plan_stages(algorithm, facts, {}, summaries=summaries, **before)
     epsilon = privacy_curve(stages.event(), "replace-one").get_epsilon(1e-6)
     assert 0.995 < epsilon <= 1.0
     mu = mu_from_budget(1.0, 1e-6)
-    if median:
+    if first == "median":
         share = full_batch_mu(stages.median.event(), "replace-one") ** 2 / mu**2
         assert share == pytest.approx(CENTER_SHARE, rel=1e-6)
+    if first == "cut":
+        share = full_batch_mu(stages.cut.event(), "replace-one") ** 2 / mu**2
+        assert share == pytest.approx(LENGTHS_SHARE + CHECK_SHARE, rel=1e-6)
     for _, release in stages.summaries:
         event = release.event(0)
         assert float(event.squared_mu("replace-one")) / mu**2 <= SUMMARY_SHARE * (1 + 1e-12)

@@ -276,6 +276,8 @@ def _report_released(fitted: Any) -> None:
             f"d² ≈ {error:.2g}, up to about {2 * error:.2g}, if the fit is near the right subspace "
             "(which this cannot see).",
         )
+    if getattr(fitted, "pair_cut_", None) is not None:
+        say("Pairs:", f"differences of length {fitted.pair_cut_:.3g} and more were left out.")
     if getattr(fitted, "sketch_", None) is not None:
         width = fitted.sketch_.n_components
         say("Sketch:", f"the components live in a public projection to {width} columns.")

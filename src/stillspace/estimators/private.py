@@ -41,7 +41,7 @@ from stillspace.release import ROW_MARGIN, checked_event
 from stillspace.rows import draw_pairs
 from stillspace.run import Result
 from stillspace.sketch import Sketch
-from stillspace.stages import SUMMARIES, Stages, distance_quantiles, plan_stages
+from stillspace.stages import SUMMARIES, distance_quantiles, plan_stages
 
 LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
@@ -81,6 +81,7 @@ class _PrivateEstimator(SubspaceEstimator):
         *,
         calibration: str = "honest",
         norm_bound: float | None = None,
+        cut_pairs: bool = False,
     ) -> Self:
         hidden = self.neighboring_relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, ("zero", "raise")) == "raise"
@@ -90,7 +91,15 @@ class _PrivateEstimator(SubspaceEstimator):
         n = checked_public_size(self.neighboring_relation, self.public_size, told)
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         view = self._view(D, n, mu_from_budget(epsilon, delta))
-        stages = self._stages(view, algorithm, options, epsilon, delta, calibration)
+        facts = self._facts(view, epsilon, delta, calibration)
+        stages = plan_stages(
+            algorithm,
+            facts,
+            options,
+            median=view.radius is not None,
+            cut=cut_pairs and view.paired,
+            summaries=checked_names("summaries", self.summaries, tuple(SUMMARIES)),
+        )
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
         if self.budget is not None:
@@ -119,6 +128,8 @@ class _PrivateEstimator(SubspaceEstimator):
             view = replace(view, center=view.in_cells(wide * found.V))
             event += found.event
         rows = view.rows(X, norm_bound=norm_bound, pairs=pairs)
+        rows, pair_cut, ran = stages.leave_out(rows, rng)
+        event += ran
         result = stages.find_subspace(rows, rng)
         event += result.event
         components = oriented(result.V, result.moment)
@@ -126,6 +137,7 @@ class _PrivateEstimator(SubspaceEstimator):
         event = checked_event(event + ran, stages.event())
         self._set_subspace(result, view.center, view.scale, view.sketch)
         self._set_released(result, summaries)
+        self.pair_cut_ = pair_cut
         self.plan_ = stages.main
         self.privacy_ = Guarantee.from_event(
             event,
@@ -182,18 +194,11 @@ class _PrivateEstimator(SubspaceEstimator):
             radius=radius,
         )
 
-    def _stages(
-        self,
-        view: View,
-        algorithm: str,
-        options: Mapping[str, Any],
-        epsilon: float,
-        delta: float,
-        calibration: str,
-    ) -> Stages:
+    def _facts(self, view: View, epsilon: float, delta: float, calibration: str) -> Facts:
+        """Return the public facts that all plans depend on."""
         choose = isinstance(self.n_components, str) and self.n_components == "auto"
         wanted = min(MOST_COMPONENTS, view.n_columns - 1) if choose else self.n_components
-        facts = Facts(
+        return Facts(
             n=view.n_rows,
             D=view.n_columns,
             r=checked_components(wanted, view.n_columns, view.n_rows),
@@ -204,9 +209,6 @@ class _PrivateEstimator(SubspaceEstimator):
             rows_per_person=checked_count("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
         )
-        summaries = checked_names("summaries", self.summaries, tuple(SUMMARIES))
-        median = view.radius is not None
-        return plan_stages(algorithm, facts, options, median=median, summaries=summaries)
 
     def _set_released(self, result: Result, summaries: Mapping[str, FloatArray]) -> None:
         """Set what else was released, always the same attributes."""
@@ -309,8 +311,11 @@ class PrivateRobustPCA(_PrivateEstimator):
     center : array of shape (n_features,), "pairs", "median" or None, default=None
         A *public* vector, subtracted from every row; None means the origin, through which the
         subspace then goes. "pairs" fits differences of random disjoint pairs of rows, in which an
-        unknown centre cancels (`center_` stays zero); "median" buys a private geometric median
-        with a tenth of the budget, and needs `radius`. With many outliers prefer "pairs".
+        unknown centre cancels (`center_` stays zero); where a twentieth of the budget shows that
+        long differences come from outliers far away, it leaves them out (docs/newton.md, "An
+        unknown centre"). "median" buys a private geometric median with a tenth of the budget, and
+        needs `radius`; outliers that sit together away from the inliers' centre lead it astray.
+        Take "pairs" unless you need `center_`, or know that outliers lie on all sides.
     radius : float, default=None
         For "median": a *public* bound on the distance of the centre from the origin.
     scale : array of shape (n_features,), default=None
@@ -323,8 +328,9 @@ class PrivateRobustPCA(_PrivateEstimator):
         there are more columns than rows, to a width that suits the budget. `components_` then
         live in the sketch; `transform` takes rows as they are.
     summaries : tuple of {"variances", "distances"}, default=()
-        Further private releases, a twentieth of the budget each: variances along the components,
-        quantiles of the orthogonal distance. Both are of rows scaled to the sphere.
+        Further private releases, a twentieth of the budget each: variances along the components
+        (zero rows count), quantiles of the orthogonal distance. Both are of rows scaled to the
+        sphere.
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -370,7 +376,11 @@ class PrivateRobustPCA(_PrivateEstimator):
     variances_ : array of shape (n_components,) or None
         With the summary "variances".
     distance_quantiles_ : array or None
-        With the summary "distances": 25, 50, 75, 90, 95 and 97.5 % quantiles.
+        With the summary "distances": 25, 50, 75, 90, 95 and 97.5 % quantiles, over the rows that
+        are not zero rows.
+    pair_cut_ : float or None
+        With center="pairs": the length (after `scale` and `sketch`) from which differences were
+        left out, that is, counted as zero rows; None where none were.
 
     Examples
     --------
@@ -434,7 +444,9 @@ class PrivateRobustPCA(_PrivateEstimator):
         """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call."""
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
-        return self._fit(X, self.algorithm, options, calibration=self.calibration)
+        # Neither the paper nor propose-test-release has a place for further releases.
+        cut = self.calibration == "honest" and self.algorithm != "ptr"
+        return self._fit(X, self.algorithm, options, calibration=self.calibration, cut_pairs=cut)
 
 
 class PrivatePCA(_PrivateEstimator):
@@ -456,7 +468,7 @@ class PrivatePCA(_PrivateEstimator):
         that longer rows count more.
     center, radius, scale, missing_code, sketch, summaries, neighboring_relation, public_size, \
     rows_per_person, nonfinite, budget, random_state
-        As for `PrivateRobustPCA`.
+        As for `PrivateRobustPCA`, but "pairs" leaves no difference out.
 
     Attributes
     ----------

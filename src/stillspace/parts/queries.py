@@ -486,10 +486,10 @@ class ScoreSquares(_Bounded):
 
 @dataclass(frozen=True, slots=True)
 class DistanceCounts(_Bounded):
-    """How many rows have ‖Qx‖ in each of a public row of bins: one bin a row.
+    """How many rows have ‖Qx‖ in each of a public row of bins: one bin a row, none a zero row.
 
-    So a term has norm 1 and two terms differ by at most √2. As the bits of ‖Qx‖ are the row's
-    alone, no other row's presence moves it to another bin.
+    So a term has norm at most 1 and two terms differ by at most √2. As the bits of ‖Qx‖ are the
+    row's alone, no other row's presence moves it to another bin.
     """
 
     D: int
@@ -515,7 +515,7 @@ class DistanceCounts(_Bounded):
         _check_point(point, (self.D, self.r))
         R, _ = kernels.residual_to_basis(XT, point)
         bins = np.searchsorted(np.array(self.edges), kernels.column_norms(R), side="right")
-        out += np.bincount(bins, minlength=len(self.edges) + 1)
+        out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)
 
 
 class _Unbounded(_Terms):

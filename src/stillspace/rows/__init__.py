@@ -1,6 +1,7 @@
 """Ways to hold rows and to add a query over them."""
 
 from stillspace.rows.layout import chain_length
+from stillspace.rows.levels import levels
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, draw_pairs
 from stillspace.rows.protocols import OnceAdded, Rows, RowSum
@@ -15,4 +16,5 @@ __all__ = [
     "Scaling",
     "chain_length",
     "draw_pairs",
+    "levels",
 ]

@@ -14,6 +14,7 @@ from stillspace.kernels import column_norms, residual_to_basis
 from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
+from stillspace.rows.levels import levels
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, stored
@@ -107,6 +108,14 @@ class MemoryRows:
         """Return what the selected (or all) rows were divided by; 0 for zero rows."""
         factors = self._factors if selection is None else self._factors[selection]
         return np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0.0)
+
+    def measured(self) -> MemoryRows:
+        """Return rows of one column: the level of each row's length; a zero row stays one."""
+        return MemoryRows(levels(self._factors)[None])
+
+    def shorter(self, length: float) -> MemoryRows:
+        """Return the same rows, those of this length or longer as zero rows."""
+        return self.only(self._factors > 1.0 / length)
 
     def distances(self, V: FloatArray) -> FloatArray:
         """Return the distance of every scaled row to the span of V (D, r)."""
