@@ -250,7 +250,7 @@ MUTANTS = [
     ),
     Mutant(
         "a pair counts in two bins",
-        "parts/queries.py",
+        "parts/queries/distances.py",
         "out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)",
         "out += 2 * np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)",
         tests=PAIRS,

@@ -1,0 +1,43 @@
+"""Queries: sums of row terms, each with its two bounds (SPEC 2 and the table of SPEC 4).
+
+Rows lie in the unit ball. A term is computed from its row and the current point alone, with
+element-wise arithmetic, so that its bits do not depend on any other row; only the final addition
+of finished terms may be a matrix product. `norm_bound` bounds a term's (Frobenius) norm and
+`difference_bound` the difference of two terms; both are infinite for the classic solvers, whose
+weights 1/‖Qx‖ no constant bounds, and which are therefore never private.
+"""
+
+from stillspace.parts.queries.base import (
+    LARGEST_POINT,
+    PRIVATE_FLOOR,
+    ROBUST_FLOOR,
+    UNIT_ROUNDOFF,
+    Query,
+)
+from stillspace.parts.queries.curvature import Curvature, CurvatureMatrix, Joint
+from stillspace.parts.queries.distances import DistanceCounts, GeometricMedian, GladCost, MedianCost
+from stillspace.parts.queries.gradients import Glad, Reaper
+from stillspace.parts.queries.moments import ScoreMoment, ScoreSquares, SecondMoment
+from stillspace.parts.queries.reweighted import IrlsPower, ReweightedMoment
+
+__all__ = [
+    "LARGEST_POINT",
+    "PRIVATE_FLOOR",
+    "ROBUST_FLOOR",
+    "UNIT_ROUNDOFF",
+    "Curvature",
+    "CurvatureMatrix",
+    "DistanceCounts",
+    "GeometricMedian",
+    "Glad",
+    "GladCost",
+    "IrlsPower",
+    "Joint",
+    "MedianCost",
+    "Query",
+    "Reaper",
+    "ReweightedMoment",
+    "ScoreMoment",
+    "ScoreSquares",
+    "SecondMoment",
+]

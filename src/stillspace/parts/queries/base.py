@@ -1,0 +1,101 @@
+"""What a query is, and the bounds that all private ones share."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from stillspace import kernels
+from stillspace._typing import FloatArray
+from stillspace.parts.noise import GaussianNoise, IidGaussian
+
+PRIVATE_FLOOR = 2.0**-26
+"""φ of SPEC 2: the public, continuous floor of a residual in private fits."""
+
+ROBUST_FLOOR = 2.0**-50
+"""The floor without privacy: at the rounding of a residual of a unit row."""
+
+UNIT_ROUNDOFF = 2.0**-53
+
+LARGEST_POINT = 1e6
+"""Points are bases, matrices of H or centres in units of a radius: terms cannot overflow."""
+
+
+class Query(Protocol):
+    """A sum of row terms with bounds that are public facts."""
+
+    name: ClassVar[str]
+    norm_bound: ClassVar[float]
+    difference_bound: ClassVar[float]
+
+    @property
+    def D(self) -> int:
+        """Number of columns of the rows."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the sum."""
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """The law of the noise that hides one term."""
+
+    @property
+    def term_error(self) -> float:
+        """How far rounding can carry a computed term past its exact bounds (SPEC 4)."""
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the terms of a block of rows, given as columns, to `out`."""
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
+
+    def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
+        """Return the direction and, where the query carries it along, the cost at the point."""
+
+
+class Blockwise:
+    """A query whose blocks are added by `add_block`."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A number, unless a query says otherwise."""
+        return ()
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Independent on all entries, unless a query says otherwise."""
+        return IidGaussian(self.shape)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:  # noqa: ARG002
+        """Return None: there is no compiled run of blocks."""
+        return None
+
+
+class Bounded(Blockwise):
+    """Terms that are scaled or clipped to norm 1 as the last step of their computation."""
+
+    __slots__ = ()
+    D: int
+
+    @property
+    def term_error(self) -> float:
+        """The norms behind the clip are sums of at most D squares, right to (D + 8) u."""
+        return 2.0 * (self.D + 8) * UNIT_ROUNDOFF
+
+    def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
+        """Return the release as it is."""
+        return released, None
+
+
+def check_point(point: FloatArray, shape: tuple[int, ...]) -> None:
+    """Refuse a point of another shape or size: compiled kernels do not look."""
+    if point.shape != shape:
+        msg = f"This query is asked at a point of shape {shape}, got {point.shape}."
+        raise ValueError(msg)
+    if not np.max(np.abs(point)) <= LARGEST_POINT:
+        msg = f"The entries of a point must be finite and at most {LARGEST_POINT:g}."
+        raise ValueError(msg)

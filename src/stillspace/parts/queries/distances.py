@@ -1,0 +1,98 @@
+"""How far rows lie from a subspace or a centre."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from stillspace import kernels
+from stillspace._typing import FloatArray
+from stillspace.parts.queries.base import PRIVATE_FLOOR, Bounded, check_point
+
+
+@dataclass(frozen=True, slots=True)
+class GladCost(Bounded):
+    """`Σ ‖Qx‖`: n times the GLAD cost at V. A number in [0, 1] a row, so both bounds are 1."""
+
+    D: int
+    r: int
+    name: ClassVar[str] = "GLAD cost"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        check_point(point, (self.D, self.r))
+        R, _ = kernels.residual_to_basis(XT, point)
+        out += np.fmin(kernels.column_norms(R), 1.0).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceCounts(Bounded):
+    """How many rows have ‖Qx‖ in each of a public row of bins: one bin a row, none a zero row.
+
+    So a term has norm at most 1 and two terms differ by at most √2. As the bits of ‖Qx‖ are the
+    row's alone, no other row's presence moves it to another bin.
+    """
+
+    D: int
+    r: int
+    edges: tuple[float, ...]
+    """Ascending inner edges; bin i holds edges[i − 1] ≤ ‖Qx‖ < edges[i]."""
+    name: ClassVar[str] = "counts of orthogonal distances"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One more than there are inner edges."""
+        return (len(self.edges) + 1,)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        check_point(point, (self.D, self.r))
+        R, _ = kernels.residual_to_basis(XT, point)
+        bins = np.searchsorted(np.array(self.edges), kernels.column_norms(R), side="right")
+        out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricMedian(Bounded):
+    """`Σ (x − m) / max(‖x − m‖, φ)`: unit vectors at most, so the bounds are 1 and 2.
+
+    Rows in units of a public radius (SPEC 5), so that φ is in units of it too.
+    """
+
+    D: int
+    floor: float = PRIVATE_FLOOR
+    name: ClassVar[str] = "geometric median step"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 2.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(D,)."""
+        return (self.D,)
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        check_point(point, (self.D,))
+        out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class MedianCost(Bounded):
+    """`Σ min(‖x − m‖/2, 1)`: half the sum of distances. A number in [0, 1]: both bounds are 1."""
+
+    D: int
+    name: ClassVar[str] = "mean distance"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        check_point(point, (self.D,))
+        out += np.fmin(kernels.column_norms(XT - point[:, None]) / 2.0, 1.0).sum()
