@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from stillspace.reproduce.cells import FULL_BATCH, SIX, Setting
 from stillspace.reproduce.experiment import (
-    DEAR_RUNS,
+    FEWER_RUNS_NOTE,
     Size,
     Tables,
     Verdict,
@@ -31,8 +31,7 @@ class DVersusR(PhaseTransition):
     n: ClassVar[int] = 2000
     runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
     note: ClassVar[str] = (
-        "Haystack, n = T = 2000, half outliers, ε = 0.8, δ = 1/√n. Dear methods (above all "
-        f"REAPER at large D) are run {DEAR_RUNS} times."
+        f"Haystack, n = T = 2000, half outliers, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE}"
     )
     grid: ClassVar[dict[Size, tuple[tuple[int, ...], tuple[int, ...]]]] = {
         "quick": ((5, 10, 20, 40), (1, 2, 4)),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from stillspace.reproduce.cells import NONCONVEX, SIX, AnyCell, Setting
 from stillspace.reproduce.convergence import decay_columns
 from stillspace.reproduce.experiment import (
-    DEAR_RUNS,
+    FEWER_RUNS_NOTE,
     Done,
     Size,
     Tables,
@@ -41,9 +41,8 @@ class NVersusD(PhaseTransition):
     )
     runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
     note: ClassVar[str] = (
-        "Haystack, r = 2, half outliers, T = 2n, ε = 0.8, δ = 1/√n. Dear methods (above all "
-        f"full-batch REAPER) are run {DEAR_RUNS} times. Times of one core, known up to the "
-        "distance of the checkpoints (a quarter)."
+        f"Haystack, r = 2, half outliers, T = 2n, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE} Times of "
+        "one core, known up to the distance of the checkpoints (a quarter)."
     )
     grid: ClassVar[dict[Size, tuple[tuple[int, ...], tuple[int, ...]]]] = {
         "quick": ((500, 1000, 2000), (10, 20, 50)),
