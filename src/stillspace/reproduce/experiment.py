@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import ceil, isfinite, log10
 from pathlib import Path
@@ -161,6 +161,12 @@ def epsilon_by_method(table: Table) -> str:
         for method in methods
     }
     return "; ".join(f"{method} {text}" for method, text in texts.items())
+
+
+def in_both_columns(table: Table, say: Callable[[Table], str]) -> tuple[str, str]:
+    """Return what there is to say of the rows as printed, after their true ε, and of the honest."""
+    printed, honest = (pick(table, column=column) for column in ("as-printed", "honest"))
+    return f"True ε: {epsilon_by_method(printed)}. {say(printed)}", say(honest)
 
 
 def sampled_noise(table: Table) -> str:

@@ -123,6 +123,13 @@ def good_share(table: Table) -> float:
     return float(np.mean([row["median_log10_error"] <= GOOD for row in table]))
 
 
+def recovery_text(table: Table) -> str:
+    """Return in which share of its cells each method recovers the subspace."""
+    methods = dict.fromkeys(str(row["method"]) for row in table)
+    parts = (f"{m} {100 * good_share(pick(table, method=m)):.0f} %" for m in methods)
+    return f"Cells with median d² ≤ 1e-2: {', '.join(parts)}."
+
+
 def wins(table: Table, better: str, worse: str, axes: Sequence[str]) -> tuple[int, int]:
     """Return in how many of the settings `better` has the smaller median error, and of how many."""
     theirs = {
