@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from stillspace._files import write_atomically
 from stillspace.reproduce import EXPERIMENTS
-from stillspace.reproduce.experiment import Experiment, Tables, Verdict
-from stillspace.reproduce.tables import read_csv
+from stillspace.reproduce.experiment import FEWER_RUNS_NOTE, Experiment, Tables, Verdict
+from stillspace.reproduce.tables import Table, read_csv
 
 REPORT = "reproduction.md"
 FACTS = "facts.json"
@@ -32,6 +33,12 @@ quick` for a look in minutes). The text below is written from the tables beside 
 n" is section n of [spec.md](spec.md). Noise in these runs is seeded, so none of them is private: \
 ε is what the noise would give if nobody knew the seed. An ε of 0 means that δ alone \
 covers it. δ = 1/√n is the paper's; it allows publishing √n rows in clear (SPEC 9.8).
+"""
+
+_RUNS = f"""
+**Runs.** At size `paper` as many a cell as the paper has: 100 for convergence, 50 for the phase \
+transitions; a few at size `quick`. {FEWER_RUNS_NOTE} The map of Europe: 3 of a cheap \
+method, 1 of a dear one. Each table has the number in its column `runs`.
 """
 
 _CHOICES = """
@@ -64,9 +71,12 @@ def report(folder: Path, prefix: str = "") -> str:
     """Return the report of all experiments whose tables are in the folder, as Markdown."""
     facts = _facts(folder)
     made = [EXPERIMENTS[name] for name in EXPERIMENTS if name in facts]
-    verdicts = {e.id: e.verdict(_tables(folder, facts[e.id])) for e in made}
-    parts = [_HEAD, _overview(made, verdicts), _CHOICES]
-    parts += [_section(e, verdicts[e.id], facts[e.id], prefix) for e in made]
+    tables = {e.id: _tables(folder, facts[e.id]) for e in made}
+    verdicts = {e.id: e.verdict(tables[e.id]) for e in made}
+    parts = [_HEAD, _overview(made, verdicts), _RUNS, _CHOICES]
+    for e in made:
+        runs = _runs_text(tables[e.id][e.id])
+        parts.append(_section(e, verdicts[e.id], facts[e.id], runs, prefix))
     return "\n".join(parts)
 
 
@@ -86,8 +96,17 @@ def _overview(made: Sequence[Experiment], verdicts: dict[str, Verdict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _runs_text(table: Table) -> str:
+    """Return how many runs the rows of a table rest on, the fewest first."""
+    rows = Counter(int(row["runs"]) for row in table)
+    if len(rows) == 1:
+        return f"Runs a cell: {min(rows)}"
+    parts = [f"{runs} in {rows[runs]}" for runs in sorted(rows)]
+    return f"Runs a cell: {', '.join(parts)} of {len(table)} rows"
+
+
 def _section(
-    experiment: Experiment, verdict: Verdict, facts: dict[str, object], prefix: str
+    experiment: Experiment, verdict: Verdict, facts: dict[str, object], runs: str, prefix: str
 ) -> str:
     figures, names = facts["figures"], facts["tables"]
     assert isinstance(figures, list)
@@ -97,7 +116,7 @@ def _section(
         f"## {experiment.id}",
         "",
         f"{experiment.title}. Size `{facts['size']}`, seed {facts['seed']}, stillspace "
-        f"{facts['version']}{_source(facts)}. Tables: {links}.",
+        f"{facts['version']}{_source(facts)}. {runs}. Tables: {links}.",
         "",
         *(f"![{experiment.title}]({prefix}{name}.png)\n" for name in figures),
         f"**The claim.** {verdict.claim}",
