@@ -36,7 +36,7 @@ class NVersusD(PhaseTransition):
     y: ClassVar[tuple[str, str]] = ("D", "D")
     shown: ClassVar[tuple[Shown, ...]] = (
         Shown("n-vs-D", "mean_log10_error", "mean log10 final error"),
-        Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2"),
+        Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2", log=True),
         Shown("n-vs-D-failed", "share_failed", "share of runs that never reach 1e-2", (0.0, 1.0)),
     )
     runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}

@@ -36,6 +36,8 @@ class Shown:
     column: str
     scale: str
     limits: tuple[float, float] | None = None
+    log: bool = False
+    """Whether the colours follow the logarithm."""
 
 
 class PhaseTransition(Experiment):
@@ -87,12 +89,13 @@ class PhaseTransition(Experiment):
         count = f"{runs[0]:.0f}" if len(runs) == 1 else f"{runs[0]:.0f} to {runs[-1]:.0f}"
         return draw_grids(
             lines,
-            x=(self.x[1], [f"{v:g}" for v in x[1]]),
-            y=(self.y[1], [f"{v:g}" for v in y[1]]),
+            x=(self.x[1], list(map(_tick, x[1]))),
+            y=(self.y[1], list(map(_tick, y[1]))),
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
             note=f"{self.note} Runs a cell: {count}. Hatched: no run got there, or no such cell.",
             limits=limits,
+            log=shown.log,
         )
 
     def _spread(self, rows: Table, x: tuple[str, list[Any]], y: tuple[str, list[Any]]) -> Table:
@@ -116,6 +119,10 @@ class PhaseTransition(Experiment):
         if column == "as-printed":
             below = f"true ε {epsilon_text(number(row, 'true_epsilon') for row in rows)}"
         return Grid(f"{rows[0]['method']}, {words}", grid_of(rows, x, y, shown.column), below)
+
+
+def _tick(value: float) -> str:
+    return f"{value:g}" if value >= 0.01 else f"{value:.0e}".replace("e-0", "e-")
 
 
 def good_share(table: Table) -> float:
