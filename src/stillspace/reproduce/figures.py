@@ -191,7 +191,7 @@ def draw_maps(
     *,
     title: str,
     note: str,
-    width: int = 5,
+    width: int,
 ) -> Any:
     """Return a figure with one map a panel, countries by colour and by their letters."""
     lines = -(-len(panels) // width)
