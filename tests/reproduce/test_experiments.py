@@ -10,6 +10,7 @@ import pytest
 from stillspace.reproduce import EXPERIMENTS
 from stillspace.reproduce.cells import SIX, Cell, Setting, checkpoints, paper_plan, true_epsilon
 from stillspace.reproduce.d_vs_r import DVersusR
+from stillspace.reproduce.eps_vs_delta import EpsilonVersusDelta
 from stillspace.reproduce.europe import CONSTANT, MapCell, MapSize
 from stillspace.reproduce.experiment import CELL_SECONDS, repeated
 from stillspace.reproduce.make import Task, chosen
@@ -90,6 +91,17 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     row["median_log10_error"] = -7.7
     write_csv(rows, path)
     assert "dp-GGD 2.0e-08 and" in report(docs / "reproduction", "reproduction/")
+
+
+def test_publishing_keeps_what_was_published_before(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(EpsilonVersusDelta, "figures", lambda self, tables, done: {})
+    docs = tmp_path / "docs"
+    for made in (task, Task(EXPERIMENTS["eps-vs-delta"], "quick", tmp_path / "other")):
+        made.out.mkdir(exist_ok=True)
+        made.run(workers=1)
+        text = publish(made.out, docs).read_text(encoding="utf-8")
+    assert "## D-vs-r" in text
+    assert "## eps-vs-delta" in text
 
 
 def test_a_finished_cell_is_not_made_again(task, monkeypatch):

@@ -60,6 +60,7 @@ class MapSize:
     n_features: int
     n_outliers: int
     sketch: int
+    """Columns that dp-SGD-REAP sees."""
     n_iter: int
     """The paper states none; 500 are ten halvings of the step."""
     runs: int
@@ -100,6 +101,8 @@ class MapCell:
     def key(self) -> dict[str, Any]:
         """Return everything that the result depends on, as plain JSON values."""
         facts = {name: value for name, value in asdict(self).items() if name != "folder"}
+        if self.column == "ours":
+            facts["size"]["sketch"] = "auto"
         return {"version": __version__, "experiment": Popres.id, **facts}
 
     def compute(self) -> Result:
@@ -114,6 +117,7 @@ class MapCell:
         return {
             "correlation": correlation,
             "epsilon": epsilon,
+            "columns": basis.shape[1],
             "seconds": seconds,
             "points": np.round(onto, 5).tolist(),
         }
@@ -124,10 +128,14 @@ class MapCell:
         """Return the components, the rows that they are for, and the ε of the noise."""
         X, n = genes.X, len(genes.X)
         center = np.full(X.shape[1], genes.center)
-        if self.column == "ours" or self.method == "dp-SGD-REAP":
-            # A matrix of 10⁸ cells is decomposed in every step of REAPER: it runs in the sketch.
+        if self.column == "ours":
+            return self._fit_ours(X, center, rng)
+        if self.method == "dp-SGD-REAP":
+            # A matrix of 10⁸ cells is decomposed in every step of REAPER: it runs in a sketch.
             Z = Sketch(X.shape[1], self.size.sketch).apply(X, center=center)
-            return self._fit_sketch(Z, rng)
+            plan = self._plan(n, self.size.sketch)
+            V = run(plan, MemoryRows.prepare(Z), _seeded(rng)).V
+            return V.T, Z, true_epsilon(plan, n**-0.5)
         centred = X.astype(np.float32) - np.float32(genes.center)
         if self.column == "not private":
             return _pca(centred), centred, inf
@@ -138,19 +146,19 @@ class MapCell:
         V = run(plan, rows, _seeded(rng)).V
         return V.T, centred, true_epsilon(plan, n**-0.5)
 
-    def _fit_sketch(
-        self, Z: FloatArray, rng: np.random.Generator
+    def _fit_ours(
+        self, X: AnyArray, center: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, AnyArray, float]:
-        n, m = Z.shape
-        if self.column != "ours":
-            plan = self._plan(n, m)
-            V = run(plan, MemoryRows.prepare(Z), _seeded(rng)).V
-            return V.T, Z, true_epsilon(plan, n**-0.5)
-        estimator = OURS[self.method](R, epsilon=EPSILON, delta=n**-0.5, random_state=rng)
+        """Fit the library's default, which takes a public projection of such wide rows."""
+        estimator = OURS[self.method](
+            R, epsilon=EPSILON, delta=len(X) ** -0.5, center=center, random_state=rng
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)
             warnings.simplefilter("ignore", PrivacyWarning)
-            estimator.fit(Z)
+            estimator.fit(X)
+        sketch = estimator.sketch_
+        Z = X - center if sketch is None else sketch.apply(X, center=center)
         return estimator.components_, Z, estimator.privacy_.epsilon
 
     def _plan(self, n: int, D: int) -> Plan:
@@ -279,18 +287,19 @@ class Popres(Experiment):
         panels = [
             MapPanel(*_words(one(table, method=c.method, column=c.column)), np.array(r["points"]))
             for c, r in first
-            if c.method != "PrivateRobustPCA"
+            if c.method != "PrivatePCA"
         ]
         size, source = first[0][0].size, first[0][0].source
+        columns = one(table, column="ours", method="PrivateRobustPCA")["columns"]
         people = "look-alike people" if source == "look-alike" else "people of the published file"
         note = (
             f"{len(europe.scores)} {people} with {size.n_features} stylised genotypes, and "
             f"{size.n_outliers} outliers (not drawn); δ = 1/√n, T = {size.n_iter}; steps as in the "
             "other experiments, but for the third column, whose step stays 1. Colour "
             "and letters: the country; every picture is turned and scaled onto the map "
-            f"(Procrustes). dp-SGD-REAP and ours see a public random projection to {size.sketch} "
-            "columns. Positions of private people are not a private output: these are invented or "
-            "public."
+            f"(Procrustes). dp-SGD-REAP sees a public random projection to {size.sketch} columns, "
+            f"ours one to {columns}. Positions of private people are no private output: these are "
+            "invented or public."
         )
         figure = draw_maps(
             panels,
@@ -314,18 +323,19 @@ class Popres(Experiment):
             ]
             for column in ("as-printed", "honest", "ours")
         }
-        ours = one(table, column="ours", method="PrivatePCA")
-        robust = one(table, column="ours", method="PrivateRobustPCA")
+        ours = one(table, column="ours", method="PrivateRobustPCA")
+        plain = one(table, column="ours", method="PrivatePCA")
         D, m = int(one(table, column="not private")["columns"]), int(ours["columns"])
+        reaper = int(one(table, column="honest", method="dp-SGD-REAP")["columns"])
         return Verdict(
             claim="dp-SGGD recovers the map; dp-PCA, dp-GGD and dp-SGD-REAP do not.",
             printed=_correlations(pick(table, column="as-printed"))
             + " dp-PCA by the Wishart mechanism is not differentially private at all (SPEC 9.6).",
             honest=_correlations(pick(table, column="honest")),
             ours=(
-                f"A public random projection to {m} columns, then PrivatePCA: "
-                f"correlation {ours['correlation']:.2f} (PrivateRobustPCA there: "
-                f"{robust['correlation']:.2f}), against {top:.2f} of PCA without privacy. A "
+                f"PrivateRobustPCA, whose default takes a public random projection to {m} columns: "
+                f"correlation {ours['correlation']:.2f} (PrivatePCA: "
+                f"{plain['correlation']:.2f}), against {top:.2f} of PCA without privacy. A "
                 "subspace of the projection serves the picture and does not lift back."
             ),
             label="holds" if {"dp-SGGD", CONSTANT} & set(found["honest"]) else "fails",
@@ -336,10 +346,10 @@ class Popres(Experiment):
                 f"a factor (n/B)² in its variance (SPEC 9.3). In {D} columns honest noise on a "
                 f"direction has the length σ√{D}; in the projection of ours it has σ√{m}, and ours "
                 f"reaches {100 * ours['correlation'] / top:.0f} % of the correlation of PCA. "
-                "dp-SGD-REAP is run in the projection too, which favours it: in all columns each "
-                f"step would decompose a {D} × {D} matrix. The paper states neither T nor the "
-                "steps of this experiment: the steps are those of its others, and beside them a "
-                "step that stays 1."
+                f"dp-SGD-REAP is run in a projection too ({reaper} columns), which favours it: in "
+                f"all columns each step would decompose a {D} × {D} matrix. The paper states "
+                "neither T nor the steps of this experiment: the steps are those of its others, "
+                "and beside them a step that stays 1."
             ),
         )
 
@@ -352,13 +362,12 @@ def _found(methods: list[str]) -> str:
 
 def _row(parts: list[tuple[MapCell, Result]]) -> Row:
     cell, result = parts[0]
-    projected = cell.column == "ours" or cell.method == "dp-SGD-REAP"
     correlations = [r["correlation"] for _, r in parts]
     return {
         "method": cell.method,
         "column": cell.column,
         "source": "look-alike" if cell.source == "look-alike" else "published",
-        "columns": cell.size.sketch if projected else cell.size.n_features,
+        "columns": result["columns"],
         "runs": len(parts),
         "true_epsilon": result["epsilon"],
         "correlation": float(np.median(correlations)),

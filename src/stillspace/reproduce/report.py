@@ -48,18 +48,20 @@ are taken at D = 5, because at D = 20 dp-(S)GGD fails at the smaller sizes, and 
 whose median error is above 1e-2; the bounds F₂ and F₃ use the most favourable minibatch stability \
 that was found where the certified one is negative; the map of Europe has 500 iterations instead \
 of n (the step is halved ten times by then; one run each as printed with T = n = 2387, on the \
-published people, gave a correlation of 0.48 for dp-SGGD and 0.22 for dp-GGD, no better) and a \
-sketch of 200 columns, chosen among 100 to 800 on these very data; the step that stays 1 was tried \
-because dp-SGGD with halved steps did not draw the paper's map. Verdicts of size `quick` rest on 3 \
-to 5 runs a cell.
+published people, gave a correlation of 0.48 for dp-SGGD and 0.22 for dp-GGD, no better), and \
+dp-SGD-REAP sees a sketch of 200 columns, chosen among 100 to 800 on these very data; the step \
+that stays 1 was tried because dp-SGGD with halved steps did not draw the paper's map. Verdicts of \
+size `quick` rest on 3 to 5 runs a cell.
 """
 
 
 def write_facts(folder: Path, experiment: Experiment, facts: dict[str, object]) -> None:
     """Keep what the tables of an experiment were made with."""
-    kept = _facts(folder)
-    kept[experiment.id] = facts
-    write_atomically(folder / FACTS, (json.dumps(kept, indent=1) + "\n").encode())
+    _write(folder, {**_facts(folder), experiment.id: facts})
+
+
+def _write(folder: Path, facts: dict[str, dict[str, object]]) -> None:
+    write_atomically(folder / FACTS, (json.dumps(facts, indent=1) + "\n").encode())
 
 
 def _facts(folder: Path) -> dict[str, dict[str, object]]:
@@ -149,7 +151,10 @@ def write_report(folder: Path) -> Path:
 
 
 def publish(folder: Path, docs: Path) -> Path:
-    """Copy tables and PNG figures to `docs/reproduction` and write `docs/reproduction.md`."""
+    """Copy tables and PNG figures to `docs/reproduction` and write `docs/reproduction.md`.
+
+    Experiments that were published before and are not in the folder stay.
+    """
     target = docs / "reproduction"
     target.mkdir(parents=True, exist_ok=True)
     for kept in _facts(folder).values():
@@ -158,7 +163,7 @@ def publish(folder: Path, docs: Path) -> Path:
         assert isinstance(figures, list)
         for name in [*(f"{t}.csv" for t in tables), *(f"{f}.png" for f in figures)]:
             shutil.copyfile(folder / name, target / name)
-    shutil.copyfile(folder / FACTS, target / FACTS)
+    _write(target, {**_facts(target), **_facts(folder)})
     path = docs / REPORT
     write_atomically(path, report(target, "reproduction/").encode())
     return path
