@@ -93,8 +93,9 @@ class Convergence(Experiment):
         note = (
             f"Median and quartiles over {runs} haystack data sets (n = 2000, D = 20, r = 2, half "
             "outliers, T = n, δ = 1/√n). Error: d², the sum of squared principal angles, of what "
-            "the method would return if stopped there. PrivateRobustPCA and PrivatePCA, flat: the "
-            "final error of the library's defaults for (0.8, 1/√n). Time: of one core."
+            "the method would return if stopped there. PrivateRobustPCA and PrivatePCA: the "
+            "final error of the library's defaults for (0.8, 1/√n), as a level beside iterations "
+            "and as a mark at its own time. Time: of one core."
         )
         figure = draw_curves(
             lines, title="Convergence of the six methods", ylabel="log10 error", note=note
@@ -196,8 +197,9 @@ def _panel(rows: Table, flat: Table, methods: tuple[str, ...], by: str, title: s
         x = np.array([number(row, by) for row in mine])
         left, right = min(left, float(x[0])), max(right, float(x[-1]))
         curves.append(_curve(method, x, mine))
-    ends = np.array([left, right])
-    curves += [_curve(str(row["method"]), ends, [row, row]) for row in flat]
+    for row in flat:  # a level beside iterations that are not its own, a mark at its own time
+        at = [left, right] if by == "iteration" else [number(row, "seconds_a_run")]
+        curves.append(_curve(str(row["method"]), np.array(at), [row] * len(at)))
     label = "iteration" if by == "iteration" else "seconds"
     return CurvePanel(title, label, curves, log_x=by == "seconds")
 

@@ -22,7 +22,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "dp-MD-REAP": {"color": GREEN, "linestyle": (0, (1, 1.5)), "marker": "^"},
     "dp-SMD-REAP": {"color": GREEN, "linestyle": (0, (1, 1.5)), "marker": "^"},
     "PrivateRobustPCA": {"color": INK, "linestyle": (0, (8, 2, 1, 2)), "marker": "*"},
-    "PrivatePCA": {"color": GREY, "linestyle": (0, (3, 3)), "marker": ""},
+    "PrivatePCA": {"color": GREY, "linestyle": (0, (3, 3)), "marker": "D"},
 }
 
 
@@ -75,7 +75,7 @@ def _draw_curve_panel(ax: Any, panel: CurvePanel) -> None:
             curve.middle,
             label=curve.method,
             linewidth=1.6,
-            markersize=4.5,
+            markersize=8 if len(curve.x) == 1 else 4.5,
             markevery=every,
             **{**style, "marker": "" if flat else style["marker"]},
         )
