@@ -92,8 +92,7 @@ class InliersVersusBatch(PhaseTransition):
             ),
             printed=printed,
             honest=honest,
-            ours=", ".join(f"{m} {_from(pick(table, column='ours', method=m))}" for m in OURS)
-            + ".",
+            ours=_ours_text(table),
             label="; ".join(f"{'holds' if good else 'fails'} for {m}" for m, good in holds.items()),
             judgement=(
                 f"As printed, dp-SGGD converges in {100 * shares['as-printed']:.0f} % of the cells "
@@ -111,6 +110,16 @@ def _ratios_text(rows: Table) -> str:
         f"the best batch size: {', '.join(parts)}. With batches above 2, dp-SGGD converges in "
         f"{100 * _share(rows):.0f} % of the cells."
     )
+
+
+def _ours_text(table: Table) -> str:
+    """Return from where on ours converges, and who does where ours does not."""
+    ours = pick(table, column="ours")
+    text = ", ".join(f"{m} {_from(pick(ours, method=m))}" for m in OURS) + "."
+    honest = {m: _smallest(pick(table, column="honest", method=m)) for m in STOCHASTIC}
+    mine = _smallest(pick(ours, method="PrivateRobustPCA"))
+    ahead = [m for m, smallest in honest.items() if smallest < mine]
+    return f"{text} At smaller ratios, honest: {', '.join(ahead)}." if ahead else text
 
 
 def _is_ours(cell: AnyCell) -> bool:
