@@ -229,8 +229,8 @@ def _rates_text(rates: Table) -> str:
     for row in rates:
         if row["method"] in NONCONVEX:
             parts.append(
-                f"{row['method']} falls by {-row['decades_a_unit']:.2f} "
-                f"({-row['decades_a_unit_high']:.2f} to {-row['decades_a_unit_low']:.2f}) decades "
+                f"{row['method']} falls by {-row['decades_a_unit']:.3f} "
+                f"({-row['decades_a_unit_high']:.3f} to {-row['decades_a_unit_low']:.3f}) decades "
                 f"every {HALVING} iterations"
             )
         else:

@@ -113,13 +113,13 @@ def _ratios_text(rows: Table) -> str:
 
 
 def _ours_text(table: Table) -> str:
-    """Return from where on ours converges, and who does where ours does not."""
+    """Return from which ratio on ours converges, and who does below."""
     ours = pick(table, column="ours")
     text = ", ".join(f"{m} {_from(pick(ours, method=m))}" for m in OURS) + "."
     honest = {m: _smallest(pick(table, column="honest", method=m)) for m in STOCHASTIC}
     mine = _smallest(pick(ours, method="PrivateRobustPCA"))
     ahead = [m for m, smallest in honest.items() if smallest < mine]
-    return f"{text} At smaller ratios, honest: {', '.join(ahead)}." if ahead else text
+    return f"{text} Below, at the honest budget: {', '.join(ahead)}." if ahead else text
 
 
 def _is_ours(cell: AnyCell) -> bool:
