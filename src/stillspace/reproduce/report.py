@@ -51,8 +51,8 @@ of n (the step is halved ten times by then; one run each as printed with T = n =
 published people, gave a correlation of 0.48 for dp-SGGD and 0.22 for dp-GGD, no better), and \
 dp-SGD-REAP sees a sketch of 200 columns, chosen among 100 to 800 on these very data; the width of \
 our sketch follows from n, ε and δ by a factor that was measured on genotypes of this kind \
-([wide.md](wide.md)); the step that stays 1 was tried because dp-SGGD with halved steps did not draw \
-the paper's map. Verdicts of size `quick` rest on 3 to 5 runs a cell.
+([wide.md](wide.md)); the step that stays 1 was tried because dp-SGGD with halved steps did not \
+draw the paper's map. Verdicts of size `quick` rest on 3 to 5 runs a cell.
 """
 
 
