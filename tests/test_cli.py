@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner, Result
 
 import stillspace
@@ -494,6 +495,17 @@ def test_reproduce_writes_tables_figures_and_the_report(
         assert (out / name).exists()
     assert (docs / "reproduction.md").exists()
     assert (docs / "reproduction" / "convergence.png").exists()
+
+    kept = sorted((out / "cells" / "convergence-quick").iterdir())
+    kept[0].unlink()
+    started = []
+    add_task = Progress.add_task
+    monkeypatch.setattr(
+        Progress, "add_task", lambda *a, **k: started.append(k["cells"]) or add_task(*a, **k)
+    )
+    again = run("reproduce", "convergence", *options)
+    assert started == [14]  # only what is left is counted as work
+    assert "15/15 cells" in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ import pytest
 from stillspace.reproduce import EXPERIMENTS
 from stillspace.reproduce.cells import SIX, Cell, Setting, checkpoints, paper_plan, true_epsilon
 from stillspace.reproduce.d_vs_r import DVersusR
+from stillspace.reproduce.eps_vs_delta import EpsilonVersusDelta
+from stillspace.reproduce.europe import CONSTANT, MapCell, MapSize
+from stillspace.reproduce.experiment import CELL_SECONDS, repeated
 from stillspace.reproduce.make import Task, chosen
 from stillspace.reproduce.report import publish, report, write_report
 from stillspace.reproduce.tables import TIME, one, pick, read_csv, write_csv
@@ -79,6 +82,7 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     text = published.read_text(encoding="utf-8")
     assert text == report(docs / "reproduction", "reproduction/")
     assert "(reproduction/D-vs-r.csv)" in text
+    assert "Runs a cell: 2. Tables" in text
     assert "## n-vs-D" not in text
     path = docs / "reproduction" / "D-vs-r.csv"
     rows = read_csv(path)
@@ -87,6 +91,17 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     row["median_log10_error"] = -7.7
     write_csv(rows, path)
     assert "dp-GGD 2.0e-08 and" in report(docs / "reproduction", "reproduction/")
+
+
+def test_publishing_keeps_what_was_published_before(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(EpsilonVersusDelta, "figures", lambda self, tables, done: {})
+    docs = tmp_path / "docs"
+    for made in (task, Task(EXPERIMENTS["eps-vs-delta"], "quick", tmp_path / "other")):
+        made.out.mkdir(exist_ok=True)
+        made.run(workers=1)
+        text = publish(made.out, docs).read_text(encoding="utf-8")
+    assert "## D-vs-r" in text
+    assert "## eps-vs-delta" in text
 
 
 def test_a_finished_cell_is_not_made_again(task, monkeypatch):
@@ -116,6 +131,24 @@ def test_cutting_repetitions_into_cells_changes_nothing():
     whole = Cell("x", setting, "dp-SGGD", "honest", 0, 3).compute()["runs"]
     parts = [Cell("x", setting, "dp-SGGD", "honest", i, 1).compute()["runs"][0] for i in range(3)]
     assert [run["error"] for run in whole] == [run["error"] for run in parts]
+
+
+@pytest.mark.parametrize(
+    ("setting", "method", "runs"),
+    [
+        (Setting(2000, 20), "dp-GD-REAP", 50),
+        (Setting(2000, 40), "dp-GD-REAP", 10),
+        (Setting(2000, 70), "dp-GD-REAP", 5),
+        (Setting(4000, 100, n_iter=8000), "dp-GD-REAP", 3),
+        (Setting(4000, 100, n_iter=8000), "dp-SGGD", 50),
+    ],
+)
+def test_dear_methods_are_run_less_often(setting, method, runs):
+    cells = repeated("x", setting, method, "honest", 50, 0)
+    made = [cell.first + i for cell in cells for i in range(cell.runs)]
+    assert made == list(range(runs))
+    assert all(cell.cost <= CELL_SECONDS or cell.runs == 1 for cell in cells)
+    assert repeated("x", setting, method, "honest", 2, 0)[0].runs <= 2
 
 
 def test_all_methods_see_the_same_data():
@@ -152,6 +185,16 @@ def test_the_plans_are_those_of_the_paper(method):
     assert true_epsilon(honest, delta) <= eps
     if method == "dp-SGGD":  # SPEC 9.3: hundreds of thousands where 0.8 was claimed
         assert true_epsilon(plan, delta) > 1e5
+
+
+def test_the_map_is_drawn_with_the_paper_s_steps_and_with_one_that_stays():
+    size = MapSize(60, 40, 20, 200, 1)
+    steps = {}
+    for method in ("dp-SGGD", CONSTANT):
+        plan = MapCell(size, method, "as-printed", 0, 0, None, "look-alike")._plan(1427, 60)
+        assert plan.release.sampling.name == "with-replacement"
+        steps[method] = [plan.schedule.step(k) for k in (0, 49, 50, 199)]
+    assert steps == {"dp-SGGD": [1, 1, 0.5, 0.125], CONSTANT: [1, 1, 1, 1]}
 
 
 def test_checkpoints_hold_both_ends():

@@ -12,7 +12,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from stillspace.cli.console import UsageError, command, say
 
 if TYPE_CHECKING:
+    from stillspace.reproduce.cells import AnyCell
     from stillspace.reproduce.make import Task
+
+SPEED_SECONDS = 900.0
+"""The time left is judged by the speed of so long a while: one cell alone may take a minute."""
 
 
 @command
@@ -81,7 +85,30 @@ def reproduce(
 def _run(task: Task, workers: int | None) -> None:
     """Run one task under a progress bar; the time left is judged by the work that is left."""
     cells = task.cells()
-    bar = Progress(
+    kept = {cell for cell in cells if task.store.load(cell) is not None}
+    with _progress() as bar:
+        shown = bar.add_task(
+            task.experiment.id,
+            total=sum(cell.cost for cell in cells),
+            cells=len(kept),
+            all=len(cells),
+        )
+        # In one step, which starts the clock: the speed is that of the cells made now.
+        bar.update(shown, advance=sum(cell.cost for cell in kept))
+        count = len(kept)
+
+        def done(cell: AnyCell) -> None:
+            nonlocal count
+            if cell not in kept:
+                count += 1
+                bar.update(shown, advance=cell.cost, cells=count)
+
+        verdict = task.run(workers=workers, done=done)
+    say(f"{task.experiment.id}:", verdict.judgement)
+
+
+def _progress() -> Progress:
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[cells]}/{task.fields[all]} cells"),
@@ -89,17 +116,5 @@ def _run(task: Task, workers: int | None) -> None:
         TextColumn("left"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
+        speed_estimate_period=SPEED_SECONDS,
     )
-    with bar:
-        shown = bar.add_task(
-            task.experiment.id, total=sum(c.cost for c in cells), cells=0, all=len(cells)
-        )
-        count = 0
-
-        def done(cell: Any) -> None:
-            nonlocal count
-            count += 1
-            bar.update(shown, advance=cell.cost, cells=count)
-
-        verdict = task.run(workers=workers, done=done)
-    say(f"{task.experiment.id}:", verdict.judgement)

@@ -304,5 +304,5 @@ def run_seconds(setting: Setting, method: str) -> float:
     if method in OURS:
         return 0.02 + 2e-8 * n * D * r + 5e-10 * D**3
     if "REAP" in method:
-        return 0.02 + T * (3e-6 + 1.4e-10 * rows * D**2 + 2.2e-9 * D**3 + 3e-8 * D**2)
+        return 0.02 + T * (2e-5 + 1.3e-10 * rows * D**2 + 1e-7 * D**2)
     return 0.02 + T * (3e-6 + 3e-10 * rows * D * r + 4e-8 * D * r)

@@ -6,15 +6,15 @@ from typing import ClassVar
 
 from stillspace.reproduce.cells import FULL_BATCH, SIX, Setting
 from stillspace.reproduce.experiment import (
-    DEAR_RUNS,
+    FEWER_RUNS_NOTE,
     Size,
     Tables,
     Verdict,
     convex_noise,
-    epsilon_by_method,
     error_text,
+    in_both_columns,
 )
-from stillspace.reproduce.phase import GOOD, PhaseTransition, Shown, good_share
+from stillspace.reproduce.phase import GOOD, PhaseTransition, Shown, recovery_text
 from stillspace.reproduce.tables import Table, pick
 
 
@@ -31,8 +31,7 @@ class DVersusR(PhaseTransition):
     n: ClassVar[int] = 2000
     runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
     note: ClassVar[str] = (
-        "Haystack, n = T = 2000, half outliers, ε = 0.8, δ = 1/√n. Dear methods (above all "
-        f"REAPER at large D) are run {DEAR_RUNS} times."
+        f"Haystack, n = T = 2000, half outliers, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE}"
     )
     grid: ClassVar[dict[Size, tuple[tuple[int, ...], tuple[int, ...]]]] = {
         "quick": ((5, 10, 20, 40), (1, 2, 4)),
@@ -47,35 +46,14 @@ class DVersusR(PhaseTransition):
     def verdict(self, tables: Tables) -> Verdict:
         """Judge whether the full-batch methods work for small D and r."""
         table = tables[self.id]
-        texts: dict[str, str] = {}
-        work: dict[str, list[str]] = {}
-        for column in ("as-printed", "honest"):
-            rows = pick(table, column=column)
-            work[column] = [m for m in FULL_BATCH if _small_corner(pick(rows, method=m)) <= GOOD]
-            texts[column] = (
-                (f"True ε: {epsilon_by_method(rows)}. " if column == "as-printed" else "")
-                + "Median d² at the smallest D and r, and at the largest: "
-                + ", ".join(
-                    f"{m} {error_text(_small_corner(pick(rows, method=m)))} and "
-                    f"{error_text(_large_corner(pick(rows, method=m)))}"
-                    for m in SIX
-                )
-                + ". Cells with median d² ≤ 1e-2: "
-                + ", ".join(f"{m} {100 * good_share(pick(rows, method=m)):.0f} %" for m in SIX)
-                + "."
-            )
-        ours = pick(table, column="ours", method="PrivateRobustPCA")
-        plain = pick(table, column="ours", method="PrivatePCA")
-        holds = len(work["honest"]) == len(FULL_BATCH)
+        printed, honest = in_both_columns(table, _corners_text)
+        work = {column: _working(pick(table, column=column)) for column in ("as-printed", "honest")}
         return Verdict(
-            claim=("dp-GD-REAP, dp-MD-REAP and dp-GGD work well where both D and r are small."),
-            printed=texts["as-printed"],
-            honest=texts["honest"],
-            ours=(
-                f"Cells with median d² ≤ 1e-2: PrivateRobustPCA {100 * good_share(ours):.0f} %, "
-                f"PrivatePCA {100 * good_share(plain):.0f} %."
-            ),
-            label="holds" if holds else "holds in part",
+            claim="dp-GD-REAP, dp-MD-REAP and dp-GGD work well where both D and r are small.",
+            printed=printed,
+            honest=honest,
+            ours=recovery_text(pick(table, column="ours")),
+            label="holds" if len(work["honest"]) == len(FULL_BATCH) else "holds in part",
             judgement=(
                 "At the honest budget "
                 + (", ".join(work["honest"]) or "none of them")
@@ -84,6 +62,23 @@ class DVersusR(PhaseTransition):
                 + f" do. {convex_noise(table)}"
             ),
         )
+
+
+def _corners_text(rows: Table) -> str:
+    corners = [
+        f"{m} {error_text(_small_corner(pick(rows, method=m)))} and "
+        f"{error_text(_large_corner(pick(rows, method=m)))}"
+        for m in SIX
+    ]
+    return (
+        f"Median d² at the smallest D and r, and at the largest: {', '.join(corners)}. "
+        + recovery_text(rows)
+    )
+
+
+def _working(rows: Table) -> list[str]:
+    """Return the full-batch methods that recover the subspace in the smallest cell."""
+    return [m for m in FULL_BATCH if _small_corner(pick(rows, method=m)) <= GOOD]
 
 
 def _small_corner(rows: Table) -> float:

@@ -11,10 +11,10 @@ from stillspace.reproduce.experiment import (
     Tables,
     Verdict,
     convex_noise,
-    epsilon_by_method,
     error_text,
+    in_both_columns,
 )
-from stillspace.reproduce.phase import PhaseTransition, Shown, good_share
+from stillspace.reproduce.phase import PhaseTransition, Shown, recovery_text
 from stillspace.reproduce.tables import Table, pick, values
 
 
@@ -48,44 +48,41 @@ class EpsilonVersusDelta(PhaseTransition):
     def verdict(self, tables: Tables) -> Verdict:
         """Judge how abrupt the transitions are: the largest step between neighbours."""
         table = tables[self.id]
-        jumps: dict[str, dict[str, float]] = {}
-        texts: dict[str, str] = {}
-        for column in ("as-printed", "honest"):
-            rows = pick(table, column=column)
-            jumps[column] = {m: largest_step(pick(rows, method=m)) for m in SIX}
-            texts[column] = (
-                (f"True ε: {epsilon_by_method(rows)}. " if column == "as-printed" else "")
-                + "Largest step of the median error between neighbouring cells, in decades: "
-                + ", ".join(f"{m} {jump:.1f}" for m, jump in jumps[column].items())
-                + ". Cells with median d² ≤ 1e-2: "
-                + ", ".join(f"{m} {100 * good_share(pick(rows, method=m)):.0f} %" for m in SIX)
-                + "."
-            )
-        nonconvex, *convex = (jumps["honest"][m] for m in FULL_BATCH)
-        abrupt = nonconvex > max(convex)
-        ours = pick(table, column="ours", method="PrivateRobustPCA")
-        plain = pick(table, column="ours", method="PrivatePCA")
-        hard = min(ours, key=lambda row: (row["epsilon"], row["delta"]))
+        printed, honest = in_both_columns(table, _steps_text)
+        nonconvex, *convex = (
+            largest_step(pick(table, column="honest", method=m)) for m in FULL_BATCH
+        )
+        ours = pick(table, column="ours")
+        hard = min(
+            pick(ours, method="PrivateRobustPCA"), key=lambda row: (row["epsilon"], row["delta"])
+        )
         return Verdict(
             claim=(
                 "From small ε and δ the error of dp-GGD falls more abruptly than that of "
                 "dp-GD-REAP and dp-MD-REAP."
             ),
-            printed=texts["as-printed"],
-            honest=texts["honest"],
+            printed=printed,
+            honest=honest,
             ours=(
-                f"Cells with median d² ≤ 1e-2: PrivateRobustPCA {100 * good_share(ours):.0f} %, "
-                f"PrivatePCA {100 * good_share(plain):.0f} %; PrivateRobustPCA at the smallest "
-                f"budget (ε = {hard['epsilon']:g}, δ = {hard['delta']:g}): "
+                f"{recovery_text(ours)} PrivateRobustPCA at the smallest budget (ε = "
+                f"{hard['epsilon']:g}, δ = {hard['delta']:g}): "
                 f"{error_text(hard['median_log10_error'])}."
             ),
-            label="holds" if abrupt else "fails",
+            label="holds" if nonconvex > max(convex) else "fails",
             judgement=(
                 "At the honest budget the largest step is "
                 f"{nonconvex:.1f} decades for dp-GGD, {max(convex):.1f} for the steeper of the two "
                 f"convex ones. {convex_noise(table)}"
             ),
         )
+
+
+def _steps_text(rows: Table) -> str:
+    steps = [f"{m} {largest_step(pick(rows, method=m)):.1f}" for m in SIX]
+    return (
+        "Largest step of the median error between neighbouring cells, in decades: "
+        f"{', '.join(steps)}. {recovery_text(rows)}"
+    )
 
 
 def largest_step(rows: Table) -> float:

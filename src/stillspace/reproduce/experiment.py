@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import ceil, isfinite, log10
 from pathlib import Path
@@ -27,10 +27,14 @@ SIZES: tuple[Size, ...] = get_args(Size)
 Tables: TypeAlias = dict[str, Table]
 Done: TypeAlias = Sequence[tuple[AnyCell, Result]]
 
-DEAR = 2.0
-"""A run that takes longer than this many seconds by estimate is dear …"""
-DEAR_RUNS = 10
-"""… and is repeated this often, where the paper has 50 or 100."""
+FEWER_RUNS = ((0.5, 10), (2.0, 5), (10.0, 3))
+"""A run that takes longer than so many seconds by estimate is made at most so often."""
+
+FEWER_RUNS_NOTE = (
+    "Fewer runs where one is dear: "
+    + ", ".join(f"{runs} above {seconds:g} s" for seconds, runs in FEWER_RUNS)
+    + " (by estimate, one core)."
+)
 
 CELL_SECONDS = 60.0
 """A cell takes about this long at most: what a kill can lose."""
@@ -87,7 +91,7 @@ def repeated(
 ) -> list[Cell]:
     """Return cells for all runs of a method, each short enough; fewer runs if they are dear."""
     each = run_seconds(setting, method)
-    runs = min(runs, DEAR_RUNS) if each > DEAR else runs
+    runs = min([runs, *(most for seconds, most in FEWER_RUNS if each > seconds)])
     block = max(1, min(runs, int(CELL_SECONDS / each)))
     return [
         Cell(experiment, setting, method, column, at, min(block, runs - at), seed, traced)
@@ -157,6 +161,12 @@ def epsilon_by_method(table: Table) -> str:
         for method in methods
     }
     return "; ".join(f"{method} {text}" for method, text in texts.items())
+
+
+def in_both_columns(table: Table, say: Callable[[Table], str]) -> tuple[str, str]:
+    """Return what there is to say of the rows as printed, after their true ε, and of the honest."""
+    printed, honest = (pick(table, column=column) for column in ("as-printed", "honest"))
+    return f"True ε: {epsilon_by_method(printed)}. {say(printed)}", say(honest)
 
 
 def sampled_noise(table: Table) -> str:

@@ -22,7 +22,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "dp-MD-REAP": {"color": GREEN, "linestyle": (0, (1, 1.5)), "marker": "^"},
     "dp-SMD-REAP": {"color": GREEN, "linestyle": (0, (1, 1.5)), "marker": "^"},
     "PrivateRobustPCA": {"color": INK, "linestyle": (0, (8, 2, 1, 2)), "marker": "*"},
-    "PrivatePCA": {"color": GREY, "linestyle": (0, (3, 3)), "marker": ""},
+    "PrivatePCA": {"color": GREY, "linestyle": (0, (3, 3)), "marker": "D"},
 }
 
 
@@ -75,7 +75,7 @@ def _draw_curve_panel(ax: Any, panel: CurvePanel) -> None:
             curve.middle,
             label=curve.method,
             linewidth=1.6,
-            markersize=4.5,
+            markersize=8 if len(curve.x) == 1 else 4.5,
             markevery=every,
             **{**style, "marker": "" if flat else style["marker"]},
         )
@@ -108,11 +108,15 @@ def draw_grids(
     scale: str,
     note: str,
     limits: tuple[float, float],
+    log: bool = False,
 ) -> Any:
     """Return a figure of phase-transition panels on one grey-safe scale, each cell with its number.
 
     A cell without a number is hatched: no run got there. The colour only sorts; the number says.
     """
+    from matplotlib.colors import LogNorm, Normalize  # noqa: PLC0415
+
+    norm = (LogNorm if log else Normalize)(*limits)
     count, width = len(lines), max(map(len, lines))
     cell = 0.48
     size = (cell * len(x[1]) + 0.75, cell * 0.8 * len(y[1]) + 1.05)
@@ -125,10 +129,10 @@ def draw_grids(
             if panel is None:
                 ax.set_axis_off()
                 continue
-            image = _draw_grid(ax, panel, x, y, limits)
+            image = _draw_grid(ax, panel, x, y, norm)
             if j:
                 ax.set_ylabel("")
-    _frame(figure, title, note, right=0.94)
+    _frame(figure, title, note)
     bar = figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01)
     bar.set_label(scale, fontsize=8.5)
     bar.ax.tick_params(labelsize=8)
@@ -140,19 +144,16 @@ def _draw_grid(
     panel: Grid,
     x: tuple[str, Sequence[str]],
     y: tuple[str, Sequence[str]],
-    limits: tuple[float, float],
+    norm: Any,
 ) -> Any:
-    low, high = limits
     ax.set_facecolor("white")
-    image = ax.imshow(
-        panel.cells, origin="lower", aspect="auto", cmap="viridis", vmin=low, vmax=high
-    )
+    image = ax.imshow(panel.cells, origin="lower", aspect="auto", cmap="viridis", norm=norm)
     for i, j in np.ndindex(*panel.cells.shape):
         value = float(panel.cells[i, j])
         if not isfinite(value):
             ax.add_patch(_hatched(j, i))
             continue
-        dark = (value - low) / max(high - low, 1e-12) < 0.55
+        dark = norm(value) < 0.55
         text = f"{value:.2g}" if abs(value) < 10 else f"{value:.0f}"
         ax.text(
             j, i, text, ha="center", va="center", fontsize=6.5, color="white" if dark else "black"
@@ -190,7 +191,7 @@ def draw_maps(
     *,
     title: str,
     note: str,
-    width: int = 5,
+    width: int,
 ) -> Any:
     """Return a figure with one map a panel, countries by colour and by their letters."""
     lines = -(-len(panels) // width)
@@ -226,10 +227,10 @@ def _map_colours(places: FloatArray) -> FloatArray:
     return colours
 
 
-def _frame(figure: Any, title: str, note: str, right: float = 0.99) -> None:
+def _frame(figure: Any, title: str, note: str) -> None:
     """Put the title above and the note below, and the panels between."""
     height, width = float(figure.get_figheight()), float(figure.get_figwidth())
-    figure.set_layout_engine("constrained", rect=(0.005, 0.62 / height, right, 1.0 - 1.06 / height))
+    figure.set_layout_engine("constrained", rect=(0.005, 0.62 / height, 0.99, 1.0 - 1.06 / height))
     left = 0.12 / width
     figure.text(left, 1 - 0.12 / height, title, va="top", fontsize=12, fontweight="bold", color=INK)
     figure.text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from stillspace.reproduce.experiment import (
     Size,
     Tables,
     Verdict,
-    epsilon_by_method,
+    in_both_columns,
     repeated,
     sampled_noise,
 )
@@ -23,6 +24,9 @@ MOST = 0.8
 """The share of runs that counts as "converges"."""
 
 ALMOST_ALL = 0.9
+
+CLAIMED = {"dp-SGD-REAP": 0.6, "dp-SMD-REAP": 0.2}
+"""The inlier ratio from which the paper says that they converge."""
 
 
 class InliersVersusBatch(PhaseTransition):
@@ -76,55 +80,68 @@ class InliersVersusBatch(PhaseTransition):
     def verdict(self, tables: Tables) -> Verdict:
         """Judge from which inlier ratio on the runs converge."""
         table = tables[self.id]
-        texts: dict[str, str] = {}
-        shares: dict[str, float] = {}
-        for column in ("as-printed", "honest"):
-            rows = pick(table, column=column)
-            parts = [f"{m} {_from(pick(rows, method=m))}" for m in STOCHASTIC]
-            shares[column] = _converging(
-                [r for r in pick(rows, method="dp-SGGD") if r["batch_size"] > 2]
-            )
-            texts[column] = (
-                (f"True ε: {epsilon_by_method(rows)}. " if column == "as-printed" else "")
-                + f"Smallest inlier ratio from which at least {100 * MOST:.0f} % of the runs "
-                f"converge, at the best batch size: {', '.join(parts)}. With batches above 2, "
-                f"dp-SGGD converges in {100 * shares[column]:.0f} % of the cells."
-            )
-        ours = {m: _from(pick(table, column="ours", method=m)) for m in OURS}
+        printed, honest = in_both_columns(table, _ratios_text)
+        shares = {column: _share(pick(table, column=column)) for column in ("as-printed", "honest")}
+        rows = pick(table, column="honest")
+        holds = {"dp-SGGD": shares["honest"] >= ALMOST_ALL}
+        holds |= {m: _smallest(pick(rows, method=m)) <= q for m, q in CLAIMED.items()}
         return Verdict(
             claim=(
                 "dp-SGD-REAP converges from an inlier ratio of 0.6 on, dp-SMD-REAP from 0.2 on, "
                 "dp-SGGD at almost all ratios once the batch size is above 2."
             ),
-            printed=texts["as-printed"],
-            honest=texts["honest"],
-            ours=", ".join(f"{method} {text}" for method, text in ours.items()) + ".",
-            label="holds" if shares["honest"] >= ALMOST_ALL else "fails",
+            printed=printed,
+            honest=honest,
+            ours=_ours_text(table),
+            label="; ".join(f"{'holds' if good else 'fails'} for {m}" for m, good in holds.items()),
             judgement=(
                 f"As printed, dp-SGGD converges in {100 * shares['as-printed']:.0f} % of the cells "
                 f"with batches above 2; at the honest budget in {100 * shares['honest']:.0f} %. "
-                + sampled_noise(table)
+                "The convex methods are held to the ratio that the paper names, at their best "
+                f"batch size. {sampled_noise(table)}"
             ),
         )
+
+
+def _ratios_text(rows: Table) -> str:
+    parts = [f"{m} {_from(pick(rows, method=m))}" for m in STOCHASTIC]
+    return (
+        f"Smallest inlier ratio from which at least {100 * MOST:.0f} % of the runs converge, at "
+        f"the best batch size: {', '.join(parts)}. With batches above 2, dp-SGGD converges in "
+        f"{100 * _share(rows):.0f} % of the cells."
+    )
+
+
+def _ours_text(table: Table) -> str:
+    """Return from which ratio on ours converges, and who does below."""
+    ours = pick(table, column="ours")
+    text = ", ".join(f"{m} {_from(pick(ours, method=m))}" for m in OURS) + "."
+    honest = {m: _smallest(pick(table, column="honest", method=m)) for m in STOCHASTIC}
+    mine = _smallest(pick(ours, method="PrivateRobustPCA"))
+    ahead = [m for m, smallest in honest.items() if smallest < mine]
+    return f"{text} Below, at the honest budget: {', '.join(ahead)}." if ahead else text
 
 
 def _is_ours(cell: AnyCell) -> bool:
     return getattr(cell, "column", "") == "ours"
 
 
-def _converging(rows: Table) -> float:
-    return float(np.mean([row["share_reached"] >= MOST for row in rows]))
+def _share(rows: Table) -> float:
+    """Return the share of cells with batches above 2 in which dp-SGGD converges."""
+    cells = [row for row in pick(rows, method="dp-SGGD") if row["batch_size"] > 2]
+    return float(np.mean([row["share_reached"] >= MOST for row in cells]))
+
+
+def _smallest(rows: Table) -> float:
+    """Return the ratio from which on all larger ones converge at some batch size, or ∞."""
+    smallest = inf
+    for q in reversed(values(rows, "inlier_ratio")):
+        if max(row["share_reached"] for row in pick(rows, inlier_ratio=q)) < MOST:
+            break
+        smallest = q
+    return smallest
 
 
 def _from(rows: Table) -> str:
-    """Return the smallest ratio from which on all larger ones converge at some batch size."""
-    best = {
-        q: max(row["share_reached"] for row in pick(rows, inlier_ratio=q))
-        for q in values(rows, "inlier_ratio")
-    }
-    smallest = None
-    for q in sorted(best, reverse=True):
-        if best[q] < MOST:
-            break
-        smallest = q
-    return "at no ratio" if smallest is None else f"from {smallest:g}"
+    smallest = _smallest(rows)
+    return "at no ratio" if smallest == inf else f"from {smallest:g}"

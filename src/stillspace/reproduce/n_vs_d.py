@@ -8,17 +8,17 @@ from typing import ClassVar
 from stillspace.reproduce.cells import NONCONVEX, SIX, AnyCell, Setting
 from stillspace.reproduce.convergence import decay_columns
 from stillspace.reproduce.experiment import (
-    DEAR_RUNS,
+    FEWER_RUNS_NOTE,
     Done,
     Size,
     Tables,
     Verdict,
-    epsilon_by_method,
     haystack_cells,
+    in_both_columns,
     repeated,
     sampled_noise,
 )
-from stillspace.reproduce.phase import PhaseTransition, Shown, good_share, wins
+from stillspace.reproduce.phase import PhaseTransition, Shown, good_share, recovery_text, wins
 from stillspace.reproduce.rates import decay_in_n
 from stillspace.reproduce.tables import Row, Table, one, pick
 
@@ -36,14 +36,13 @@ class NVersusD(PhaseTransition):
     y: ClassVar[tuple[str, str]] = ("D", "D")
     shown: ClassVar[tuple[Shown, ...]] = (
         Shown("n-vs-D", "mean_log10_error", "mean log10 final error"),
-        Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2"),
+        Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2", log=True),
         Shown("n-vs-D-failed", "share_failed", "share of runs that never reach 1e-2", (0.0, 1.0)),
     )
     runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
     note: ClassVar[str] = (
-        "Haystack, r = 2, half outliers, T = 2n, ε = 0.8, δ = 1/√n. Dear methods (above all "
-        f"full-batch REAPER) are run {DEAR_RUNS} times. Times of one core, known up to the "
-        "distance of the checkpoints (a quarter)."
+        f"Haystack, r = 2, half outliers, T = 2n, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE} Times of "
+        "one core, known up to the distance of the checkpoints (a quarter)."
     )
     grid: ClassVar[dict[Size, tuple[tuple[int, ...], tuple[int, ...]]]] = {
         "quick": ((500, 1000, 2000), (10, 20, 50)),
@@ -95,51 +94,42 @@ class NVersusD(PhaseTransition):
     def verdict(self, tables: Tables) -> Verdict:
         """Judge who is better where, and the rates in n."""
         table, rates = tables[self.id], tables[f"{self.id}-rates"]
-        texts: dict[str, str] = {}
-        shares: dict[str, dict[str, float]] = {}
-        won: dict[str, tuple[int, int]] = {}
-        for column in ("as-printed", "honest"):
-            rows = pick(table, column=column)
-            shares[column] = {m: good_share(pick(rows, method=m)) for m in SIX}
-            won[column] = wins(rows, "dp-GGD", "dp-GD-REAP", ("n", "D"))
-            sampled = wins(rows, "dp-SGGD", "dp-SGD-REAP", ("n", "D"))
-            parts = ", ".join(f"{m} {100 * share:.0f} %" for m, share in shares[column].items())
-            texts[column] = (
-                (f"True ε: {epsilon_by_method(rows)}. " if column == "as-printed" else "")
-                + f"Cells with median d² ≤ 1e-2: {parts}. dp-GGD beats dp-GD-REAP in "
-                f"{won[column][0]} of {won[column][1]} cells, dp-SGGD beats dp-SGD-REAP in "
-                f"{sampled[0]} of {sampled[1]}. {_rates_text(pick(rates, column=column))}"
-            )
-        ours = pick(table, column="ours", method="PrivateRobustPCA")
-        plain = pick(table, column="ours", method="PrivatePCA")
-        sampling_helps = shares["honest"]["dp-SGGD"] > shares["honest"]["dp-GGD"]
+        printed, honest = in_both_columns(table, _cells_text)
+        rows = pick(table, column="honest")
+        ahead, cells = wins(rows, "dp-GGD", "dp-GD-REAP", ("n", "D"))
+        full, sampled = (good_share(pick(rows, method=m)) for m in NONCONVEX)
         return Verdict(
             claim=(
                 "The nonconvex methods are more accurate than the convex ones; the stochastic ones "
                 "need less noise and so work for much larger D; the error falls exponentially in n "
                 "for dp-(S)GGD and as 1/n for dp-REAP."
             ),
-            printed=texts["as-printed"],
-            honest=texts["honest"],
-            ours=(
-                f"Cells with median d² ≤ 1e-2: PrivateRobustPCA {100 * good_share(ours):.0f} %, "
-                f"PrivatePCA {100 * good_share(plain):.0f} %."
-            ),
+            printed=f"{printed} {_rates_text(pick(rates, column='as-printed'))}",
+            honest=f"{honest} {_rates_text(pick(rates, column='honest'))}",
+            ours=recovery_text(pick(table, column="ours")),
             label=(
                 "nonconvex ahead of convex: "
-                + ("holds" if won["honest"][0] * 2 > won["honest"][1] else "fails")
-                + "; sampling needs less noise: "
-                + ("holds" if sampling_helps else "fails")
+                + ("holds" if 2 * ahead > cells else "fails")
+                + "; sampling reaches larger D: "
+                + ("holds" if sampled > full else "fails")
             ),
             judgement=(
-                f"At the honest budget dp-GGD is ahead of dp-GD-REAP in {won['honest'][0]} of "
-                f"{won['honest'][1]} cells. That sampling reaches larger D "
-                f"{'is seen' if sampling_helps else 'is not seen'}: with T = 2n the share of cells "
-                f"that recover is {100 * shares['honest']['dp-GGD']:.0f} % for dp-GGD and "
-                f"{100 * shares['honest']['dp-SGGD']:.0f} % for dp-SGGD. {sampled_noise(table)} "
+                f"At the honest budget dp-GGD is ahead of dp-GD-REAP in {ahead} of {cells} cells. "
+                f"That sampling reaches larger D {'is' if sampled > full else 'is not'} seen: with "
+                f"T = 2n the share of cells that recover is {100 * full:.0f} % for dp-GGD and "
+                f"{100 * sampled:.0f} % for dp-SGGD. {sampled_noise(table)} "
                 + _rates_judgement(pick(rates, column="honest"))
             ),
         )
+
+
+def _cells_text(rows: Table) -> str:
+    ahead, cells = wins(rows, "dp-GGD", "dp-GD-REAP", ("n", "D"))
+    sampled, _ = wins(rows, "dp-SGGD", "dp-SGD-REAP", ("n", "D"))
+    return (
+        f"{recovery_text(rows)} dp-GGD beats dp-GD-REAP in {ahead} of {cells} cells, dp-SGGD beats "
+        f"dp-SGD-REAP in {sampled} of {cells}."
+    )
 
 
 def _rates_text(rates: Table) -> str:

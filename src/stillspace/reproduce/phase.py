@@ -36,6 +36,8 @@ class Shown:
     column: str
     scale: str
     limits: tuple[float, float] | None = None
+    log: bool = False
+    """Whether the colours follow the logarithm."""
 
 
 class PhaseTransition(Experiment):
@@ -87,12 +89,13 @@ class PhaseTransition(Experiment):
         count = f"{runs[0]:.0f}" if len(runs) == 1 else f"{runs[0]:.0f} to {runs[-1]:.0f}"
         return draw_grids(
             lines,
-            x=(self.x[1], [f"{v:g}" for v in x[1]]),
-            y=(self.y[1], [f"{v:g}" for v in y[1]]),
+            x=(self.x[1], list(map(_tick, x[1]))),
+            y=(self.y[1], list(map(_tick, y[1]))),
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
             note=f"{self.note} Runs a cell: {count}. Hatched: no run got there, or no such cell.",
             limits=limits,
+            log=shown.log,
         )
 
     def _spread(self, rows: Table, x: tuple[str, list[Any]], y: tuple[str, list[Any]]) -> Table:
@@ -118,9 +121,20 @@ class PhaseTransition(Experiment):
         return Grid(f"{rows[0]['method']}, {words}", grid_of(rows, x, y, shown.column), below)
 
 
+def _tick(value: float) -> str:
+    return f"{value:g}" if value >= 0.01 else f"{value:.0e}".replace("e-0", "e-")
+
+
 def good_share(table: Table) -> float:
     """Return the share of cells whose median error counts as recovery."""
     return float(np.mean([row["median_log10_error"] <= GOOD for row in table]))
+
+
+def recovery_text(table: Table) -> str:
+    """Return in which share of its cells each method recovers the subspace."""
+    methods = dict.fromkeys(str(row["method"]) for row in table)
+    parts = (f"{m} {100 * good_share(pick(table, method=m)):.0f} %" for m in methods)
+    return f"Cells with median d² ≤ 1e-2: {', '.join(parts)}."
 
 
 def wins(table: Table, better: str, worse: str, axes: Sequence[str]) -> tuple[int, int]:
