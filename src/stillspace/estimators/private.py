@@ -369,7 +369,7 @@ class PrivateRobustPCA(_PrivateEstimator):
     plan_ : Plan
         What ran, public facts only.
     n_iter_ : int
-        Passes over the rows; it follows from public facts and releases.
+        Passes over the rows for the subspace; it follows from public facts and releases.
     center_, scale_ : arrays of shape (n_features,)
     sketch_ : Sketch or None
     error_estimate_ : float
