@@ -85,6 +85,20 @@ def test_fewer_rows_than_components():
 
 
 @pytest.mark.parametrize("make", PRIVATE)
+def test_messages_of_pairs(make):
+    with pytest.raises(ValueError, match="as many pairs of rows; there are 1"):
+        make(2, center="pairs").fit(X[:3])
+    with pytest.raises(ValueError, match="None, 'pairs', 'median' or an array of 5 public"):
+        make(2, center="pair").fit(X)
+
+
+@pytest.mark.parametrize("center", [None, "pairs"])
+def test_a_chosen_number_of_components_is_at_most_that_of_rows(center):
+    fit = PrivateRobustPCA("auto", center=center).fit(X[:3])
+    assert len(fit.components_) <= (3 if center is None else 1)
+
+
+@pytest.mark.parametrize("make", PRIVATE)
 @pytest.mark.parametrize(
     ("params", "words"),
     [

@@ -110,6 +110,18 @@ def test_a_pair_with_a_broken_row_is_a_zero_row(rng, bad):
     np.testing.assert_allclose(np.linalg.norm(np.delete(rows, [2, 3], axis=0), axis=1), 1.0)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_missing_cell_does_not_hide_a_broken_row(rng, bad):
+    """On either side; where both rows are numbers a missing cell is only unknown."""
+    X = rng.standard_normal((6, D))
+    X[[0, 3], 2], X[[1, 2, 4], 2] = bad, 9.0
+    with np.errstate(all="ignore"):
+        rows = MemoryRows.prepare(X, missing=9.0, pairs=np.arange(6).reshape(3, 2)).sphered()
+    assert not rows[:2].any()
+    assert rows[2].any()
+    assert rows[2, 2] == 0.0
+
+
 def test_tiny_and_huge_differences(rng):
     X = rng.standard_normal((4, D))
     X[:2] *= 1e-200

@@ -193,8 +193,8 @@ def _real(value: Any) -> bool:
     return _whole(value) or isinstance(value, float | np.floating)
 
 
-def checked_components(n_components: Any, D: int, n: int) -> int:
-    """Return r; None means min(2, D − 1)."""
+def checked_components(n_components: Any, D: int, n: int, unit: str = "rows") -> int:
+    """Return r; None means min(2, D − 1). `unit` is what there are n of."""
     if n_components is None:
         return min(2, D - 1)
     if not _whole(n_components) or not 1 <= n_components < D:
@@ -204,22 +204,25 @@ def checked_components(n_components: Any, D: int, n: int) -> int:
         )
         raise ValueError(msg)
     if n < n_components:
-        msg = f"n_components={n_components} needs at least as many rows; there are {n}."
+        msg = f"n_components={n_components} needs at least as many {unit}; there are {n}."
         raise ValueError(msg)
     return int(n_components)
 
 
-def checked_vector(name: str, value: Any, D: int, *, positive: bool = False) -> FloatArray | None:
-    """Return a public vector of length D, or None."""
+def checked_vector(
+    name: str, value: Any, D: int, *, positive: bool = False, words: tuple[str, ...] = ()
+) -> FloatArray | None:
+    """Return a public vector of length D, or None; an error lists the `words` besides."""
     if value is None:
         return None
+    allowed = ", ".join(["None", *map(repr, words)])
     if isinstance(value, str):
-        msg = f"{name} must be None or an array of {D} public numbers, got {value!r}."
+        msg = f"{name} must be {allowed} or an array of {D} public numbers, got {value!r}."
         raise ValueError(msg)
     try:
         vector = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        msg = f"{name} must be None or an array of {D} public numbers."
+        msg = f"{name} must be {allowed} or an array of {D} public numbers."
         raise ValueError(msg) from None
     if vector.shape != (D,) or not np.isfinite(vector).all():
         msg = f"{name} must hold {D} finite numbers, one a feature, got shape {vector.shape}."

@@ -183,8 +183,10 @@ class _PrivateEstimator(SubspaceEstimator):
                 "public vector, or sketch=None."
             )
             raise ValueError(msg)
+        words = ("pairs", "median")
+        found = paired or median
         return View(
-            center=None if paired or median else checked_vector("center", self.center, D),
+            center=None if found else checked_vector("center", self.center, D, words=words),
             scale=checked_vector("scale", self.scale, D, positive=True),
             missing=checked_code("missing_code", self.missing_code),
             sketch=sketch,
@@ -197,11 +199,13 @@ class _PrivateEstimator(SubspaceEstimator):
     def _facts(self, view: View, epsilon: float, delta: float, calibration: str) -> Facts:
         """Return the public facts that all plans depend on."""
         choose = isinstance(self.n_components, str) and self.n_components == "auto"
-        wanted = min(MOST_COMPONENTS, view.n_columns - 1) if choose else self.n_components
+        most = min(MOST_COMPONENTS, view.n_columns - 1, view.n_rows)
+        wanted = most if choose else self.n_components
+        unit = "pairs of rows" if view.paired else "rows"
         return Facts(
             n=view.n_rows,
             D=view.n_columns,
-            r=checked_components(wanted, view.n_columns, view.n_rows),
+            r=checked_components(wanted, view.n_columns, view.n_rows, unit),
             choose_components=choose,
             epsilon=epsilon,
             delta=delta,
@@ -365,7 +369,7 @@ class PrivateRobustPCA(_PrivateEstimator):
     plan_ : Plan
         What ran, public facts only.
     n_iter_ : int
-        Passes over the rows; it follows from public facts and releases.
+        Passes over the rows for the subspace; it follows from public facts and releases.
     center_, scale_ : arrays of shape (n_features,)
     sketch_ : Sketch or None
     error_estimate_ : float

@@ -1,0 +1,148 @@
+"""A fit on a neighbour, shown what the first fit was shown: nothing else may differ.
+
+A first fit is run and its releases are kept. A second fit, on rows of which one was replaced, is
+given these releases in place of its own. If rows are seen through releases alone, both ask for the
+same sums and end with the same attributes, to the last bit. What the sums moved by, in units of
+their noise, adds up to the privacy loss of this path: the squares may not pass μ² together.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from stillspace import PrivateRobustPCA, run, stages
+from stillspace.estimators import private
+from stillspace.parts.noise import seeded_generator
+from stillspace.privacy import mu_from_budget
+from stillspace.release import Release
+from stillspace.rows import MemoryRows, levels
+from tests.test_pair_cut import clusters, far
+
+BUDGET = {"epsilon": 9.0, "delta": 1e-6}
+D = 6
+FAR = far(n=3001, D=D, distance=8.0)[0]
+
+
+@pytest.fixture(autouse=True)
+def _same_noise_step_by_step(monkeypatch):
+    monkeypatch.setattr(private, "generator", lambda _: seeded_generator(7))
+    monkeypatch.setattr(run, "compiled_loop", lambda *_: None)
+
+
+class Replay:
+    """Keeps what each release saw and showed; with `shown` it shows that instead."""
+
+    def __init__(self, shown=None):
+        self.seen, self.shown, self.real = [], shown, Release.noisy_mean
+
+    def noisy_mean(self, release, total, draw):
+        assert draw.noise is not None
+        asked = (release.query, draw.sigma, None if draw.selection is None else [*draw.selection])
+        value = self.real(release, total, draw)
+        if self.shown is not None:
+            same, _, value = self.shown[len(self.seen)]
+            assert asked == same
+        self.seen.append((asked, np.array(total), np.array(value)))
+        return np.array(value)
+
+
+def replayed(monkeypatch, X, shown=None, **options):
+    """Return the attributes of a fit, its warnings, and what it saw of the rows."""
+    replay = Replay(shown)
+
+    def noisy_mean(release, total, draw):
+        return replay.noisy_mean(release, total, draw)
+
+    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        patch.setattr(Release, "noisy_mean", noisy_mean)
+        fit = PrivateRobustPCA(**{"n_components": 2, "center": "pairs", **BUDGET, **options})
+        held = vars(fit.fit(X))
+    held = {k: v.tobytes() if isinstance(v, np.ndarray) else repr(v) for k, v in held.items()}
+    return held, [str(warning.message) for warning in told], replay.seen
+
+
+def loss(first, second):
+    """Return the privacy loss of a path: the square of a Gaussian's μ."""
+    return sum(
+        (np.linalg.norm(one - two) / asked[1]) ** 2
+        for (asked, one, _), (_, two, _) in zip(first, second, strict=True)
+    )
+
+
+def neighbours(X, rng, rows=1):
+    """X with some rows replaced, by all that is hard to bear."""
+    for row in (
+        np.zeros(D),
+        np.full(D, np.nan),
+        np.full(D, 1e300),
+        np.full(D, 5e-324),
+        100.0 * rng.standard_normal(D),
+        rng.standard_normal(D),
+        X[rng.integers(len(X))],
+    ):
+        other = X.copy()
+        other[rng.choice(len(X), rows, replace=False)] = row
+        yield other
+
+
+OPTIONS = {
+    "auto, summaries": {"summaries": ("variances", "distances")},
+    "auto, r chosen": {"n_components": "auto", "summaries": ("distances",)},
+    "sketch": {"sketch": 5},
+    "scale, missing": {"scale": np.arange(1.0, D + 1), "missing_code": 1.0},
+    "REAPER": {"algorithm": "dp-md-reap", "n_iter": 4},
+    "PCA": {"algorithm": "dp-pca"},
+    "three rows a person": {"rows_per_person": 3},
+    "no pairs": {"center": None, "summaries": ("distances",)},
+    "median": {"center": "median", "radius": 3.0},
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize("X", [FAR, clusters(n=1000, D=D)[0]], ids=["far", "clusters"])
+def test_a_neighbour_with_the_same_releases_has_the_same_fit(monkeypatch, rng, X, case):
+    options = OPTIONS[case]
+    held, told, seen = replayed(monkeypatch, X, **options)
+    assert told == []
+    if X is FAR and case in ("auto, summaries", "auto, r chosen", "sketch", "REAPER", "PCA"):
+        assert held["pair_cut_"] != "None"
+    for other in neighbours(X, rng, options.get("rows_per_person", 1)):
+        again, told, others = replayed(monkeypatch, other, seen, **options)
+        assert again == held
+        assert told == []
+        assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2
+
+
+def test_sampled_steps_take_the_same_path(monkeypatch, rng):
+    """Their loss is that of a mixture; the path and the attributes are compared here."""
+    options = {"algorithm": "dp-sggd", "n_iter": 4}
+    held, _, seen = replayed(monkeypatch, FAR, **options)
+    for other in neighbours(FAR, rng):
+        assert replayed(monkeypatch, other, seen, **options)[0] == held
+
+
+def test_a_look_past_the_releases_is_seen(monkeypatch):
+    """A cut at the mean length, and lengths in units of the longest: neither is private."""
+    other = FAR.copy()
+    other[5] = 1e6
+    with monkeypatch.context() as patch:
+        real = stages.Stages.leave_out
+
+        def leave_out(self, rows, rng):
+            _, _, ran = real(self, rows, rng)
+            return rows, float(np.mean(rows.lengths())), ran
+
+        patch.setattr(stages.Stages, "leave_out", leave_out)
+        held, _, seen = replayed(monkeypatch, FAR)
+        assert replayed(monkeypatch, other, seen)[0] != held
+    with monkeypatch.context() as patch:
+
+        def measured(self):
+            return MemoryRows(levels(self._factors / self._factors[self._factors > 0].min())[None])
+
+        patch.setattr(MemoryRows, "measured", measured)
+        _, _, seen = replayed(monkeypatch, FAR)
+        others = replayed(monkeypatch, other, seen)[2]
+        assert loss(seen, others) > mu_from_budget(*BUDGET.values()) ** 2
