@@ -1,4 +1,6 @@
-"""A private fit as stages: a centre, the subspace, summaries. One total, fixed before the first.
+"""A private fit as stages: a centre, fewer columns, the subspace, summaries.
+
+One total, fixed before the first.
 
 Each stage but the subspace's takes a fixed share of μ²; the subspace's plan is calibrated on what
 is left, composed with the others as they will run (SPEC 5). The event of all stages together is
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,8 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.adaptive import AdaptivePlan, Allowance
 from stillspace.median import PrivateMedian
-from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares
+from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares, SecondMoment
 from stillspace.plan import MomentStart
 from stillspace.privacy import ComposedEvent, mu_from_budget
 from stillspace.privacy.events import NOTHING
@@ -27,9 +30,11 @@ from stillspace.recipes.facts import AnyPlan
 from stillspace.release import Ledger, Release
 from stillspace.rows import MemoryRows, Rows
 from stillspace.run import Result, run
-from stillspace.spectrum import count_components
+from stillspace.spectrum import Spectrum, count_components
 
 CENTER_SHARE = 0.1
+NARROW_SHARE = 0.35
+"""Of the second moment whose leading eigenvectors wide rows are narrowed to (docs/wide.md)."""
 SUMMARY_SHARE = 0.05
 
 EDGES: tuple[float, ...] = tuple(float(edge) for edge in np.geomspace(1e-4, 0.98, 80))
@@ -51,24 +56,66 @@ SUMMARIES: Mapping[str, Callable[[Facts], Query]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Fewer columns: a released second moment's leading eigenvectors, many more than components.
+
+    Rows are projected to them and scaled to the sphere again, so that what is left of a row counts
+    fully, and a later release has noise in `width` columns only. A projection that was released
+    treats each row by itself, so the bounds of later releases hold as before (docs/privacy.md).
+    """
+
+    release: Release
+    width: int
+
+    def find(
+        self, rows: Rows, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray, ComposedEvent]:
+        """Return the basis (D, width), the released second moment, and what ran."""
+        ledger = Ledger()
+        draw = self.release.draw(0, rows.n_rows, rng, ledger)
+        moment = self.release.apply(rows, np.empty((0, 0)), draw)
+        basis = top_eigenvectors(moment, self.width)
+        return basis, moment, ComposedEvent.of(ledger.events)
+
+    def widened(self, result: Result, basis: FloatArray, moment: FloatArray) -> Result:
+        """Return a result of narrowed rows in all columns.
+
+        To its error estimate is added what the projection lost, as far as noise goes.
+        """
+        V = result.V
+        worst = V.shape[1] * pi**2 / 4.0
+        inside = result.moment
+        if inside is not None and len(inside) != V.shape[1]:
+            inside = V.T @ inside @ V
+        facts = dict(result.facts)
+        if "error_estimate" in facts:
+            sd = self.release.sigma(0) / self.release.size
+            lost = Spectrum.of(moment, sd, V.shape[1], kept=self.width).pca_error
+            facts["error_estimate"] = float(np.minimum(facts["error_estimate"] + lost, worst))
+        return replace(result, V=basis @ V, moment=inside, facts=facts)
+
+
+@dataclass(frozen=True, slots=True)
 class Stages:
     """Everything that a private fit will do with the rows."""
 
     main: AnyPlan
     median: AdaptivePlan | None = None
+    narrowing: Narrowing | None = None
     summaries: tuple[tuple[str, Release], ...] = ()
     choose_components: bool = False
 
     @property
     def several(self) -> bool:
         """Whether there is more than the subspace's stage."""
-        return self.median is not None or bool(self.summaries)
+        return self.median is not None or self.narrowing is not None or bool(self.summaries)
 
     def event(self) -> ComposedEvent:
         """Return the event of all stages, in the order in which they run."""
         median = NOTHING if self.median is None else self.median.event()
+        first = () if self.narrowing is None else (self.narrowing.release.event(0),)
         summaries = ComposedEvent.of(release.event(0) for _, release in self.summaries)
-        return median + self.main.event() + summaries
+        return median + ComposedEvent.of(first) + self.main.event() + summaries
 
     def find_center(self, rows: Rows, rng: np.random.Generator) -> Result:
         """Run the first stage, on rows in units of twice the public radius."""
@@ -76,7 +123,16 @@ class Stages:
         return run(self.median, rows, rng)
 
     def find_subspace(self, rows: MemoryRows, rng: np.random.Generator) -> Result:
-        """Run the main stage; where PCA is to choose the number of components, it does so now."""
+        """Run the main stage, on fewer columns of wide rows."""
+        if self.narrowing is None:
+            return self._run_main(rows, rng)
+        basis, moment, event = self.narrowing.find(rows, rng)
+        result = self._run_main(rows.projected(basis), rng)
+        result = replace(result, n_iter=1 + result.n_iter, event=event + result.event)
+        return self.narrowing.widened(result, basis, moment)
+
+    def _run_main(self, rows: MemoryRows, rng: np.random.Generator) -> Result:
+        """Run the plan; where PCA is to choose the number of components, it does so now."""
         if isinstance(self.main, PtrPlan):
             return run_ptr(self.main, rows, rng)
         result = run(self.main, rows, rng)
@@ -111,12 +167,16 @@ def plan_stages(
     options: Mapping[str, Any],
     *,
     median: bool = False,
+    narrowed: int | None = None,
     summaries: tuple[str, ...] = (),
 ) -> Stages:
-    """Return the stages of a private fit, calibrated together to the budget of `facts`."""
+    """Return the stages of a private fit, calibrated together to the budget of `facts`.
+
+    With `narrowed` the subspace's plan sees that many columns, chosen by a stage of their own.
+    """
     assert facts.epsilon is not None
     assert facts.delta is not None
-    if not median and not summaries:
+    if not median and narrowed is None and not summaries:
         main = make_plan(algorithm, facts, **options)
         return Stages(main, choose_components=facts.choose_components)
     mu = mu_from_budget(facts.epsilon, facts.delta)
@@ -132,14 +192,22 @@ def plan_stages(
             facts.rows_per_person,
             mu=mu * sqrt(CENTER_SHARE),
         )
+    narrowing = None
+    if narrowed is not None:
+        look = allowance.release(SecondMoment(facts.D)).within(mu * sqrt(NARROW_SHARE))
+        narrowing = Narrowing(look, narrowed)
     releases = tuple(
         (name, allowance.release(SUMMARIES[name](facts)).within(mu * sqrt(SUMMARY_SHARE)))
         for name in summaries
     )
     beside = NOTHING if center is None else center.event()
-    beside += ComposedEvent.of(release.event(0) for _, release in releases)
-    main = make_plan(algorithm, facts, beside=beside, **options)
-    return Stages(main, center, releases, facts.choose_components)
+    fixed = [release for _, release in releases]
+    if narrowing is not None:
+        fixed.append(narrowing.release)
+    beside += ComposedEvent.of(release.event(0) for release in fixed)
+    seen = facts if narrowed is None else replace(facts, D=narrowed)
+    main = make_plan(algorithm, seen, beside=beside, **options)
+    return Stages(main, center, narrowing, releases, facts.choose_components)
 
 
 def distance_quantiles(counts: FloatArray, levels: FloatArray) -> FloatArray:

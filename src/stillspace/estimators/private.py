@@ -30,7 +30,13 @@ from stillspace.estimators._validation import (
     checked_vector,
     told_shape,
 )
-from stillspace.estimators._view import View, chosen_sketch
+from stillspace.estimators._view import (
+    NARROWED_WIDTH,
+    SKETCH_WIDTH,
+    View,
+    chosen_sketch,
+    narrowed_width,
+)
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
 from stillspace.plan import GivenStart, fingerprint
 from stillspace.privacy import Budget, Guarantee, mu_from_budget
@@ -46,6 +52,9 @@ from stillspace.stages import SUMMARIES, Stages, distance_quantiles, plan_stages
 LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
 """The largest number of components that n_components="auto" may choose."""
+
+NARROWS = ("auto", "dp-newton")
+"""Algorithms that narrow the rows of a sketch before they look for the subspace."""
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 """Levels of `distance_quantiles_`."""
@@ -89,7 +98,7 @@ class _PrivateEstimator(SubspaceEstimator):
         told, D = checked_shape(X, hidden=hidden)
         n = checked_public_size(self.neighboring_relation, self.public_size, told)
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
-        view = self._view(D, n, mu_from_budget(epsilon, delta))
+        view = self._view(D, n, mu_from_budget(epsilon, delta), narrows=algorithm in NARROWS)
         stages = self._stages(view, algorithm, options, epsilon, delta, calibration)
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
@@ -139,7 +148,7 @@ class _PrivateEstimator(SubspaceEstimator):
             warn(msg, SeededNoiseWarning, stacklevel=3)
         return self
 
-    def _view(self, D: int, n: int, mu: float) -> View:
+    def _view(self, D: int, n: int, mu: float, *, narrows: bool) -> View:
         """Return how rows are seen, from public facts alone."""
         paired = isinstance(self.center, str) and self.center == "pairs"
         median = isinstance(self.center, str) and self.center == "median"
@@ -164,7 +173,8 @@ class _PrivateEstimator(SubspaceEstimator):
         elif self.radius is not None:
             msg = "radius is for center='median'; leave it out."
             raise ValueError(msg)
-        sketch = chosen_sketch(self.sketch, D, n // 2 if paired else n, mu)
+        factor = NARROWED_WIDTH if narrows else SKETCH_WIDTH
+        sketch = chosen_sketch(self.sketch, D, n // 2 if paired else n, mu, factor)
         if median and sketch is not None:
             msg = (
                 "center='median' of so many columns would be noise alone; use center='pairs', a "
@@ -193,10 +203,12 @@ class _PrivateEstimator(SubspaceEstimator):
     ) -> Stages:
         choose = isinstance(self.n_components, str) and self.n_components == "auto"
         wanted = min(MOST_COMPONENTS, view.n_columns - 1) if choose else self.n_components
+        r = checked_components(wanted, view.n_columns, view.n_rows)
+        narrows = algorithm in NARROWS and view.sketch is not None
         facts = Facts(
             n=view.n_rows,
             D=view.n_columns,
-            r=checked_components(wanted, view.n_columns, view.n_rows),
+            r=r,
             choose_components=choose,
             epsilon=epsilon,
             delta=delta,
@@ -205,8 +217,14 @@ class _PrivateEstimator(SubspaceEstimator):
             calibration=calibration,  # type: ignore[arg-type]
         )
         summaries = checked_names("summaries", self.summaries, tuple(SUMMARIES))
-        median = view.radius is not None
-        return plan_stages(algorithm, facts, options, median=median, summaries=summaries)
+        return plan_stages(
+            algorithm,
+            facts,
+            options,
+            median=view.radius is not None,
+            narrowed=narrowed_width(view.n_columns, r) if narrows else None,
+            summaries=summaries,
+        )
 
     def _set_released(self, result: Result, summaries: Mapping[str, FloatArray]) -> None:
         """Set what else was released, always the same attributes."""
