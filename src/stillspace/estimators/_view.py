@@ -11,7 +11,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.rows import MemoryRows
 from stillspace.sketch import Sketch
 
-SKETCH_WIDTH, NARROWED_WIDTH = 0.45, 0.8
+SKETCH_WIDTH, NARROWED_WIDTH = 0.36, 0.8
 """Columns of a sketch for each unit of nμ, where one release must do with them, and where rows are
 narrowed further. A sketch of m columns blurs a direction of variance λ by about λ/√m in each other
 direction, noise by 1/(nμ), so that m grows with nμ. The factors were measured (docs/wide.md)."""

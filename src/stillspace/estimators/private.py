@@ -339,7 +339,8 @@ class PrivateRobustPCA(_PrivateEstimator):
     sketch : "auto", int, Sketch or None, default="auto"
         A public random projection to fewer columns before the fit. "auto" projects only where
         there are more columns than rows, to a width that suits the budget. `components_` then
-        live in the sketch; `transform` takes rows as they are.
+        live in the sketch; `transform` takes rows as they are. "auto" and "dp-newton" narrow the
+        rows of a wide sketch further, to directions that a first release finds (docs/wide.md).
     summaries : tuple of {"variances", "distances"}, default=()
         Further private releases, a twentieth of the budget each: variances along the components,
         quantiles of the orthogonal distance. Both are of rows scaled to the sphere.
