@@ -26,10 +26,13 @@ class Spectrum:
     """ω."""
     pca_error: float
     """d² of the top r eigenvectors that noise and sampling leave (outliers are invisible here):
-    Σ_{j ≤ r} min(π²/4, Σ_{i > r} (noise² + sampling)/(λ_j − l_i)²)."""
+    Σ_{j ≤ r} min(π²/4, Σ_{i > r} (noise² + sampling)/(λ_j − l_i)²). Where more than r are kept,
+    what is lost beyond them: Σ_{i > kept}."""
 
     @classmethod
-    def of(cls, moment: FloatArray, sd: float, r: int, n: float = inf) -> Spectrum:
+    def of(
+        cls, moment: FloatArray, sd: float, r: int, n: float = inf, *, kept: int = 0
+    ) -> Spectrum:
         """Read the r largest eigenvalues of a released second moment of n rows."""
         values = np.linalg.eigvalsh(moment)[::-1]
         edge = sd * sqrt(len(values) / 2)
@@ -37,7 +40,7 @@ class Spectrum:
         gap = values[:r] - bulk
         root = np.sqrt(np.maximum(gap**2 - 4.0 * edge**2, 0.0))
         signal = np.where(gap > 2.0 * edge, (gap + root) / 2.0, 0.7 * edge)
-        rest = values[r:]
+        rest = values[max(r, kept) :]
         level = (signal + max(bulk, 0.0))[:, None]
         spread = sd**2 / 2.0 + level * np.maximum(rest, 0.0) / n
         each = np.sum(spread / np.maximum((level - rest) ** 2, 1e-300), axis=1)

@@ -1,4 +1,4 @@
-"""A private fit as stages: a centre or a cut of pairs, the subspace, summaries.
+"""A private fit as stages: a centre or a cut of pairs, fewer columns, the subspace, summaries.
 
 There is one total, fixed before the first. Each stage but the subspace's takes a fixed share of μ²;
 the subspace's plan is calibrated on what is left, composed with the others as they will run (SPEC
@@ -17,6 +17,7 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.adaptive import AdaptivePlan, Allowance, Method
 from stillspace.median import PrivateMedian
+from stillspace.narrowing import Narrowing
 from stillspace.pair_cut import PairCut, holds_subspace
 from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares, SecondMoment
 from stillspace.plan import MomentStart
@@ -31,6 +32,8 @@ from stillspace.run import Result, run
 from stillspace.spectrum import count_components
 
 CENTER_SHARE = 0.1
+NARROW_SHARE = 0.35
+"""Of the second moment whose leading eigenvectors wide rows are narrowed to (docs/wide.md)."""
 SUMMARY_SHARE = 0.05
 LENGTHS_SHARE, CHECK_SHARE = 0.03, 0.02
 """Of the cut between short and long pairs: the counts of lengths, the second moment that tells
@@ -73,18 +76,25 @@ class Stages:
     main: AnyPlan
     median: AdaptivePlan | None = None
     cut: CutStage | None = None
+    narrowing: Narrowing | None = None
     summaries: tuple[tuple[str, Release], ...] = ()
     choose_components: bool = False
 
     @property
     def several(self) -> bool:
         """Whether there is more than the subspace's stage."""
-        return self.median is not None or self.cut is not None or bool(self.summaries)
+        first = (self.median, self.cut, self.narrowing)
+        return any(stage is not None for stage in first) or bool(self.summaries)
+
+    @property
+    def first(self) -> ComposedEvent:
+        """The event of what runs before the subspace's plan."""
+        return _first(self.median, self.cut, self.narrowing)
 
     def event(self) -> ComposedEvent:
         """Return the event of all stages, in the order in which they run."""
         summaries = ComposedEvent.of(release.event(0) for _, release in self.summaries)
-        return _before(self.median, self.cut) + self.main.event() + summaries
+        return self.first + self.main.event() + summaries
 
     def find_center(self, rows: Rows, rng: np.random.Generator) -> Result:
         """Run the first stage, on rows in units of twice the public radius."""
@@ -112,7 +122,16 @@ class Stages:
         return rows, None, ran
 
     def find_subspace(self, rows: MemoryRows, rng: np.random.Generator) -> Result:
-        """Run the main stage; where PCA is to choose the number of components, it does so now."""
+        """Run the main stage, on fewer columns of wide rows."""
+        if self.narrowing is None:
+            return self._run_main(rows, rng)
+        basis, moment, event = self.narrowing.find(rows, rng)
+        result = self._run_main(rows.projected(basis), rng)
+        result = replace(result, n_iter=1 + result.n_iter, event=event + result.event)
+        return self.narrowing.widened(result, basis, moment)
+
+    def _run_main(self, rows: MemoryRows, rng: np.random.Generator) -> Result:
+        """Run the plan; where PCA is to choose the number of components, it does so now."""
         if isinstance(self.main, PtrPlan):
             return run_ptr(self.main, rows, rng)
         result = run(self.main, rows, rng)
@@ -148,12 +167,16 @@ def plan_stages(
     *,
     median: bool = False,
     cut: bool = False,
+    narrowed: int | None = None,
     summaries: tuple[str, ...] = (),
 ) -> Stages:
-    """Return the stages of a private fit, calibrated together to the budget of `facts`."""
+    """Return the stages of a private fit, calibrated together to the budget of `facts`.
+
+    With `narrowed` the subspace's plan sees that many columns, chosen by a stage of their own.
+    """
     assert facts.epsilon is not None
     assert facts.delta is not None
-    if not median and not cut and not summaries:
+    if not median and not cut and narrowed is None and not summaries:
         main = make_plan(algorithm, facts, **options)
         return Stages(main, choose_components=facts.choose_components)
     mu = mu_from_budget(facts.epsilon, facts.delta)
@@ -167,21 +190,26 @@ def plan_stages(
         return allowance.release(query).within(mu * sqrt(share))
 
     center = plan("median", PrivateMedian(facts.D), CENTER_SHARE) if median else None
-    cutting = None
+    cutting = narrowing = None
     if cut:
         lengths = plan("lengths", PairCut(), LENGTHS_SHARE)
         cutting = CutStage(lengths, release(SecondMoment(facts.D), CHECK_SHARE))
+    if narrowed is not None:
+        narrowing = Narrowing(release(SecondMoment(facts.D), NARROW_SHARE), narrowed)
     releases = tuple((name, release(SUMMARIES[name](facts), SUMMARY_SHARE)) for name in summaries)
-    beside = _before(center, cutting)
+    beside = _first(center, cutting, narrowing)
     beside += ComposedEvent.of(summary.event(0) for _, summary in releases)
-    main = make_plan(algorithm, facts, beside=beside, **options)
-    return Stages(main, center, cutting, releases, facts.choose_components)
+    seen = facts if narrowed is None else replace(facts, D=narrowed)
+    main = make_plan(algorithm, seen, beside=beside, **options)
+    return Stages(main, center, cutting, narrowing, releases, facts.choose_components)
 
 
-def _before(median: AdaptivePlan | None, cut: CutStage | None) -> ComposedEvent:
+def _first(
+    median: AdaptivePlan | None, cut: CutStage | None, narrowing: Narrowing | None
+) -> ComposedEvent:
     """Return the event of what runs before the subspace's plan."""
-    first = NOTHING if median is None else median.event()
-    return first + (NOTHING if cut is None else cut.event())
+    events = [stage.event() for stage in (median, cut, narrowing) if stage is not None]
+    return sum(events, NOTHING)
 
 
 def distance_quantiles(counts: FloatArray, levels: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Private fits with more than one stage: pairs, a median, a sketch, summaries, a chosen r."""
+"""Private fits of several stages: pairs, a median, a sketch, narrowing, summaries, a chosen r."""
 
 from math import sqrt
 
@@ -8,6 +8,7 @@ from scipy import sparse
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace.datasets import make_haystack
+from stillspace.estimators._view import narrowed_width
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.metrics import subspace_error
 from stillspace.models import load_model, save_model
@@ -17,11 +18,13 @@ from stillspace.recipes import Facts
 from stillspace.release import Ledger, Release
 from stillspace.rows import MemoryRows
 from stillspace.sketch import Sketch
+from stillspace.spectrum import Spectrum
 from stillspace.stages import (
     CENTER_SHARE,
     CHECK_SHARE,
     EDGES,
     LENGTHS_SHARE,
+    NARROW_SHARE,
     SUMMARY_SHARE,
     distance_quantiles,
     plan_stages,
@@ -203,6 +206,93 @@ def test_sparse_rows_with_a_centre_are_sketched(wide):
     fit = PrivatePCA(2, center=center, sketch=50).fit(X)
     want = fit.sketch_.apply(X.toarray() - center) @ fit.components_.T
     np.testing.assert_allclose(fit.transform(X), want, atol=1e-12)
+
+
+# --- narrowing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("summaries", [(), ("variances",)])
+def test_narrowing_takes_its_share_and_the_whole_keeps_the_budget(relation, summaries):
+    facts = Facts(500, 160, 2, 1.0, 1e-6, relation)
+    stages = plan_stages("auto", facts, {}, narrowed=40, summaries=summaries)
+    assert stages.main.method.D == 40
+    assert 0.995 < privacy_curve(stages.event(), relation).get_epsilon(1e-6) <= 1.0
+    event = stages.narrowing.release.event(0)
+    share = float(event.squared_mu(relation)) / mu_from_budget(1.0, 1e-6) ** 2
+    assert share == pytest.approx(NARROW_SHARE, rel=1e-6)
+    assert share <= NARROW_SHARE * (1 + 1e-12)
+
+
+def test_what_ran_on_narrowed_rows_is_charged_and_accounted_for(wide, tmp_path):
+    budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
+    fit = PrivateRobustPCA(2, sketch=200, summaries=("variances",), budget=budget, **BUDGET)
+    fit.fit(wide.X)
+    assert fit.plan_.method.D == 50
+    assert fit.components_.shape == (2, 200)
+    np.testing.assert_allclose(fit.components_ @ fit.components_.T, np.eye(2), atol=1e-10)
+    assert 1.99 < fit.privacy_.epsilon <= 2.0
+    assert len(fit.privacy_.event.parts) == 3
+    assert budget.entries()[-1].event == fit.privacy_.event
+
+
+def test_a_narrowing_that_is_not_recorded_withholds_the_fit(wide, monkeypatch):
+    monkeypatch.setattr(Ledger, "record", lambda *_: None)
+    with pytest.raises(LedgerError, match="withheld"):
+        PrivateRobustPCA(2, sketch=200, **BUDGET).fit(wide.X)
+
+
+def test_narrowed_rows_are_scores_on_the_sphere(rng):
+    XT, V = unit_rows(rng, 150, 30), random_basis(rng, 30, 5)
+    rows = MemoryRows(XT)
+    scores = (V.T @ XT).T
+    want = scores / np.linalg.norm(scores, axis=1, keepdims=True)
+    whole = rows.projected(V).sphered()
+    np.testing.assert_allclose(whole, want, atol=1e-12)
+    for first, last in ((0, 1), (1, 150), (17, 90)):  # the same bits wherever a row stands
+        part = MemoryRows(np.ascontiguousarray(XT[:, first:last])).projected(V).sphered()
+        np.testing.assert_array_equal(part, whole[first:last])
+    nothing = MemoryRows(np.zeros((30, 2))).projected(V).sphered()
+    np.testing.assert_array_equal(nothing, np.zeros((2, 5)))
+
+
+def test_only_the_default_narrows_and_only_many_columns(wide):
+    assert narrowed_width(200, 2) == 50
+    assert narrowed_width(127, 2) is None
+    assert narrowed_width(200, 7) is None
+    assert PrivateRobustPCA(2, sketch=100, **BUDGET).fit(wide.X).plan_.method.D == 100
+    pca = PrivateRobustPCA(2, sketch=200, algorithm="dp-pca", **BUDGET).fit(wide.X)
+    assert pca.plan_.start.release.query.D == 200
+
+
+def test_narrowing_finds_what_private_pca_of_the_same_sketch_does_not():
+    """One direction among a hundred weaker ones, below the noise's edge.
+
+    In 20 draws the correlation with its scores was .88 on average, .46 for private PCA, and the
+    difference had a standard deviation of .25: the mean of 12 falls below 0 less than once in 10⁶.
+    """
+    narrowed, plain = (
+        np.mean([_correlation(make, seed) for seed in range(12)])
+        for make in (PrivateRobustPCA, PrivatePCA)
+    )
+    assert narrowed > plain
+
+
+def _correlation(make, seed):
+    rng = np.random.default_rng(seed)
+    variances = np.concatenate([[0.042], np.full(100, 0.00858), np.full(299, 0.1 / 299)])
+    X = rng.standard_normal((1500, 400)) * np.sqrt(variances)
+    fit = make(1, epsilon=1.0, delta=1e-5, sketch=Sketch(400, 399, seed=seed)).fit(X)
+    return abs(np.corrcoef(fit.transform(X)[:, 0], X[:, 0])[0, 1])
+
+
+def test_the_error_beyond_what_is_kept_is_part_of_the_whole(rng):
+    noise = rng.standard_normal((60, 60))
+    moment = np.diag(np.r_[1.0, 0.5, np.zeros(58)]) + 1e-3 * (noise + noise.T)
+    whole = Spectrum.of(moment, 2e-3, 2).pca_error
+    beyond = Spectrum.of(moment, 2e-3, 2, kept=30).pca_error
+    assert whole == Spectrum.of(moment, 2e-3, 2, kept=2).pca_error
+    assert 0.4 < beyond / whole < 0.6
 
 
 # --- summaries -----------------------------------------------------------------------------

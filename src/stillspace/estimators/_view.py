@@ -11,11 +11,15 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.rows import MemoryRows
 from stillspace.sketch import Sketch
 
-SKETCH_WIDTH = 0.36
-"""Columns of a sketch for each unit of nμ. A sketch of m columns blurs a direction of variance λ by
-about λ/√m in each other direction, noise by 1/(nμ); both count over m directions where rows are
-of high rank, so that m grows with nμ. The factor was measured (docs/wide.md)."""
+SKETCH_WIDTH, NARROWED_WIDTH = 0.36, 0.8
+"""Columns of a sketch for each unit of nμ, where one release must do with them, and where rows are
+narrowed further. A sketch of m columns blurs a direction of variance λ by about λ/√m in each other
+direction, noise by 1/(nμ), so that m grows with nμ. The factors were measured (docs/wide.md)."""
 LEAST_WIDTH, SEED, NONZEROS = 32, 0, 8
+NARROWING = 4
+"""Rows of a sketch are narrowed to so many times fewer columns…"""
+LEAST_A_COMPONENT = 8
+"""…if these are at least LEAST_WIDTH, and this many for each component."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,10 +57,18 @@ class View:
         return point if self.scale is None else point * self.scale
 
 
-def chosen_sketch(sketch: Any, D: int, n: int, mu: float) -> Sketch | None:
+def narrowed_width(columns: int, r: int) -> int | None:
+    """Return to how many columns rows of a sketch are narrowed; None if there are too few."""
+    width = columns // NARROWING
+    return width if width >= max(LEAST_WIDTH, LEAST_A_COMPONENT * r) else None
+
+
+def chosen_sketch(
+    sketch: Any, D: int, n: int, mu: float, factor: float = SKETCH_WIDTH
+) -> Sketch | None:
     """Return the sketch that a user asked for, or that wide rows need.
 
-    "auto" projects where there are more columns than rows, to the width that suits the budget.
+    "auto" projects where there are more columns than rows, to `factor` · nμ columns.
     """
     if sketch is None:
         return None
@@ -66,7 +78,7 @@ def chosen_sketch(sketch: Any, D: int, n: int, mu: float) -> Sketch | None:
             raise ValueError(msg)
         return sketch
     if isinstance(sketch, str) and sketch == "auto":
-        width = max(LEAST_WIDTH, round(SKETCH_WIDTH * n * mu))
+        width = max(LEAST_WIDTH, round(factor * n * mu))
         return Sketch(D, width, SEED) if n < D and 2 * width <= D else None
     if not isinstance(sketch, int | np.integer) or not 2 <= sketch < D:
         msg = (

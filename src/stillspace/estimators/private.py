@@ -30,7 +30,13 @@ from stillspace.estimators._validation import (
     checked_vector,
     told_shape,
 )
-from stillspace.estimators._view import View, chosen_sketch
+from stillspace.estimators._view import (
+    NARROWED_WIDTH,
+    SKETCH_WIDTH,
+    View,
+    chosen_sketch,
+    narrowed_width,
+)
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
 from stillspace.plan import GivenStart, fingerprint
 from stillspace.privacy import Budget, Guarantee, mu_from_budget
@@ -46,6 +52,9 @@ from stillspace.stages import SUMMARIES, distance_quantiles, plan_stages
 LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
 """The largest number of components that n_components="auto" may choose."""
+
+NARROWS = ("auto", "dp-newton")
+"""Algorithms that narrow the rows of a sketch before they look for the subspace."""
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 """Levels of `distance_quantiles_`."""
@@ -90,14 +99,16 @@ class _PrivateEstimator(SubspaceEstimator):
         told, D = checked_shape(X, hidden=hidden)
         n = checked_public_size(self.neighboring_relation, self.public_size, told)
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
-        view = self._view(D, n, mu_from_budget(epsilon, delta))
+        view = self._view(D, n, mu_from_budget(epsilon, delta), narrows=algorithm in NARROWS)
         facts = self._facts(view, epsilon, delta, calibration)
+        narrows = algorithm in NARROWS and view.sketch is not None
         stages = plan_stages(
             algorithm,
             facts,
             options,
             median=view.radius is not None,
             cut=cut_pairs and view.paired,
+            narrowed=narrowed_width(view.n_columns, facts.r) if narrows else None,
             summaries=checked_names("summaries", self.summaries, tuple(SUMMARIES)),
         )
         rng = generator(self.random_state)
@@ -151,7 +162,7 @@ class _PrivateEstimator(SubspaceEstimator):
             warn(msg, SeededNoiseWarning, stacklevel=3)
         return self
 
-    def _view(self, D: int, n: int, mu: float) -> View:
+    def _view(self, D: int, n: int, mu: float, *, narrows: bool) -> View:
         """Return how rows are seen, from public facts alone."""
         paired = isinstance(self.center, str) and self.center == "pairs"
         median = isinstance(self.center, str) and self.center == "median"
@@ -176,7 +187,8 @@ class _PrivateEstimator(SubspaceEstimator):
         elif self.radius is not None:
             msg = "radius is for center='median'; leave it out."
             raise ValueError(msg)
-        sketch = chosen_sketch(self.sketch, D, n // 2 if paired else n, mu)
+        factor = NARROWED_WIDTH if narrows else SKETCH_WIDTH
+        sketch = chosen_sketch(self.sketch, D, n // 2 if paired else n, mu, factor)
         if median and sketch is not None:
             msg = (
                 "center='median' of so many columns would be noise alone; use center='pairs', a "
@@ -330,7 +342,8 @@ class PrivateRobustPCA(_PrivateEstimator):
     sketch : "auto", int, Sketch or None, default="auto"
         A public random projection to fewer columns before the fit. "auto" projects only where
         there are more columns than rows, to a width that suits the budget. `components_` then
-        live in the sketch; `transform` takes rows as they are.
+        live in the sketch; `transform` takes rows as they are. "auto" and "dp-newton" narrow the
+        rows of a wide sketch further, to directions that a first release finds (docs/wide.md).
     summaries : tuple of {"variances", "distances"}, default=()
         Further private releases, a twentieth of the budget each: variances along the components
         (zero rows count), quantiles of the orthogonal distance. Both are of rows scaled to the

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import column_norms, residual_to_basis
+from stillspace.kernels import column_norms, residual_to_basis, scores
 from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
@@ -130,6 +130,24 @@ class MemoryRows:
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
         return found
+
+    def projected(self, V: FloatArray) -> MemoryRows:
+        """Return rows with fewer columns: the scores Vᵀx of every row, scaled to the sphere again.
+
+        Computed coordinate after coordinate, so that a row's scores have the same bits wherever
+        it stands.
+        """
+        found = np.empty((self.n_rows, V.shape[1]))
+        layout = Layout.of(self.n_columns, self.n_columns)
+
+        def project(job: Job) -> None:
+            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
+                for at, XT in self._blocks(NO_INDEX, job, layout):
+                    found[at : at + XT.shape[1]] = scores(XT, V).T
+
+        for _ in each(project, layout.jobs(self.n_rows)):
+            pass
+        return MemoryRows.prepare(found)
 
     def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
