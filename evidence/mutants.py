@@ -159,14 +159,14 @@ MUTANTS = [
     ),
     Mutant(
         "seeded fit claims privacy",
-        "estimators/private.py",
+        "estimators/_private.py",
         "seeded = (_SEEDED,) if self.random_state is not None else ()",
         "seeded = ()",
         tests=("tests/estimators/test_sklearn.py",),
     ),
     Mutant(
         "a cell is read before the charge",
-        "estimators/private.py",
+        "estimators/_private.py",
         "        if self.budget is not None:\n            # The event",
         "        np.asarray(X).sum()\n        if self.budget is not None:\n            # The event",
         tests=LEDGER,
@@ -223,8 +223,8 @@ MUTANTS = [
     Mutant(
         "lengths of pairs not charged",
         "stages.py",
-        "return first + (NOTHING if cut is None else cut.event())",
-        "return first",
+        "for stage in (median, cut, narrowing) if stage is not None]",
+        "for stage in (median, narrowing) if stage is not None]",
         tests=PAIRS,
     ),
     Mutant(
@@ -254,6 +254,20 @@ MUTANTS = [
         "out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)",
         "out += 2 * np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)",
         tests=PAIRS,
+    ),
+    Mutant(
+        "narrowing is not charged",
+        "stages.py",
+        "for stage in (median, cut, narrowing) if stage is not None]",
+        "for stage in (median, cut) if stage is not None]",
+        tests=("tests/estimators/test_stages.py",),
+    ),
+    Mutant(
+        "rows are narrowed by their own second moment",
+        "narrowing.py",
+        "basis = top_eigenvectors(moment, self.width)",
+        "basis = top_eigenvectors(rows.sphered().T @ rows.sphered(), self.width)",
+        tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
         "fixed-size batches bounded in one direction only",

@@ -279,7 +279,7 @@ def test_what_is_not_planned_or_not_recorded_withholds_the_fit(monkeypatch, X):
         with pytest.raises(LedgerError, match="withheld"):
             fit.fit(X)
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "_before", lambda *_: NOTHING)
+        patch.setattr(stages, "_first", lambda *_: NOTHING)
         with pytest.raises(LedgerError, match="withheld"):
             fit.fit(X)
     with monkeypatch.context() as patch:

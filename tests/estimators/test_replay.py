@@ -11,8 +11,9 @@ import warnings
 import numpy as np
 import pytest
 
-from stillspace import PrivateRobustPCA, run, stages
-from stillspace.estimators import private
+from stillspace import PrivateRobustPCA, narrowing, run, stages
+from stillspace.estimators import _private
+from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.noise import seeded_generator
 from stillspace.privacy import mu_from_budget
 from stillspace.release import Release
@@ -26,7 +27,7 @@ FAR = far(n=3001, D=D, distance=8.0)[0]
 
 @pytest.fixture(autouse=True)
 def _same_noise_step_by_step(monkeypatch):
-    monkeypatch.setattr(private, "generator", lambda _: seeded_generator(7))
+    monkeypatch.setattr(_private, "generator", lambda _: seeded_generator(7))
     monkeypatch.setattr(run, "compiled_loop", lambda *_: None)
 
 
@@ -73,6 +74,7 @@ def loss(first, second):
 
 def neighbours(X, rng, rows=1):
     """X with some rows replaced, by all that is hard to bear."""
+    D = X.shape[1]
     for row in (
         np.zeros(D),
         np.full(D, np.nan),
@@ -115,6 +117,20 @@ def test_a_neighbour_with_the_same_releases_has_the_same_fit(monkeypatch, rng, X
         assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2
 
 
+@pytest.mark.parametrize("center", [None, "pairs"])
+def test_narrowed_rows_of_a_neighbour(monkeypatch, rng, center):
+    X = rng.standard_normal((300, 160)) @ np.diag(np.geomspace(1.0, 0.05, 160))
+    options = {"center": center, "sketch": 128, "summaries": ("variances",)}
+    held, _, seen = replayed(monkeypatch, X, **options)
+    widths = [asked[0].D for asked, _, _ in seen]
+    assert widths[-1] == 128
+    assert 32 in widths
+    for other in neighbours(X, rng):
+        again, _, others = replayed(monkeypatch, other, seen, **options)
+        assert again == held
+        assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2
+
+
 def test_sampled_steps_take_the_same_path(monkeypatch, rng):
     """Their loss is that of a mixture; the path and the attributes are compared here."""
     options = {"algorithm": "dp-sggd", "n_iter": 4}
@@ -124,7 +140,7 @@ def test_sampled_steps_take_the_same_path(monkeypatch, rng):
 
 
 def test_a_look_past_the_releases_is_seen(monkeypatch):
-    """A cut at the mean length, and lengths in units of the longest: neither is private."""
+    """A cut at the mean length, a basis of the rows themselves, lengths in units of the longest."""
     other = FAR.copy()
     other[5] = 1e6
     with monkeypatch.context() as patch:
@@ -137,6 +153,21 @@ def test_a_look_past_the_releases_is_seen(monkeypatch):
         patch.setattr(stages.Stages, "leave_out", leave_out)
         held, _, seen = replayed(monkeypatch, FAR)
         assert replayed(monkeypatch, other, seen)[0] != held
+    with monkeypatch.context() as patch:
+        real_basis = narrowing.Narrowing.find
+
+        def find(self, rows, rng):
+            _, moment, ran = real_basis(self, rows, rng)
+            exact = rows.sphered().T @ rows.sphered()
+            return top_eigenvectors(exact, self.width), moment, ran
+
+        patch.setattr(narrowing.Narrowing, "find", find)
+        wide = np.random.default_rng(0).standard_normal((100, 160))
+        options = {"center": None, "sketch": 128}
+        held, _, seen = replayed(monkeypatch, wide, **options)
+        moved = wide.copy()
+        moved[5] *= -3.0 * np.arange(160)
+        assert replayed(monkeypatch, moved, seen, **options)[0] != held
     with monkeypatch.context() as patch:
 
         def measured(self):
