@@ -185,7 +185,7 @@ CHANGES = [
                 "release.py",
                 "return total / self.divisor",
                 "drawn = None if draw.selection is None else len(draw.selection)\n"
-                "            return total / (drawn or self.divisor)",
+                "        return total / (drawn or self.divisor)",
             ),
         ),
     ),

@@ -1,5 +1,7 @@
 """The changes that `evidence` makes still fit the code; running them is `make evidence`."""
 
+import ast
+
 import pytest
 from evidence.defences import CHANGES
 from evidence.mutants import MUTANTS, ROOT
@@ -9,6 +11,7 @@ from evidence.mutants import MUTANTS, ROOT
 def test_the_text_of_each_mutant_stands_once(mutant):
     text = (ROOT / "src" / "stillspace" / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1
+    assert ast.parse(text.replace(mutant.old, mutant.new))
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.name)
@@ -17,3 +20,4 @@ def test_the_text_of_each_change_stands_once(change):
         text = (ROOT / "src" / "stillspace" / file).read_text(encoding="utf-8")
         assert text.count(old) == 1
         assert old != new
+        assert ast.parse(text.replace(old, new))
