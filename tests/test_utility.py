@@ -303,7 +303,7 @@ def test_finished_cells_are_not_computed_again(results: Results, store: Store, m
 def test_cells_depend_on_the_sources(monkeypatch):
     assert sources(True) != sources(False)
     before = Contest(TINY, contest.OURS, 3).key()
-    monkeypatch.setattr("benchmarks.utility.cells.sources", lambda everything: "other")
+    monkeypatch.setattr("benchmarks.utility.cells.sources", lambda ours: "other")
     assert Contest(TINY, contest.OURS, 3).key() != before
 
 

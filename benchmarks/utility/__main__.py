@@ -14,13 +14,13 @@ from benchmarks._render import facts_line, write_json
 from benchmarks.utility import affine, neighbours, page, picture
 from benchmarks.utility.cells import Affine, Answer, Contest, Grid, Reference, contests
 from benchmarks.utility.contenders import OURS, QUICK, WHOLE, Effort
-from benchmarks.utility.problems import DRAWN, FACTS, HELD_OUT, TABLES, Regime, Table, work
+from benchmarks.utility.problems import DRAWN, FACTS, HELD_OUT, LARGE, TABLES, Regime, Table, work
 from benchmarks.utility.results import Entry, Results
 from stillspace.reproduce.store import Store
 from stillspace.reproduce.workers import run_cells
 
 HERE = Path(__file__).parent
-GROUPS = ("facts", "drawn", "held-out", "tables", "all")
+GROUPS = ("facts", "drawn", "held-out", "large", "tables", "all")
 LADDER = (4, 6, 8, 10, 12)
 """Columns with which diffprivlib and OpenDP are asked."""
 
@@ -61,7 +61,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def chosen(group: str, *, quick: bool) -> list[Regime | Table]:
     """Return the problems of a group; of each the first few small ones if it has to be quick."""
-    groups = {"facts": FACTS, "drawn": DRAWN, "held-out": HELD_OUT, "tables": TABLES}
+    groups = {
+        "facts": FACTS, "drawn": DRAWN, "held-out": HELD_OUT, "large": LARGE, "tables": TABLES,
+    }  # fmt: skip
     wanted = [groups[name] for name in groups if group in (name, "all")]
     if not quick:
         return [problem for problems in wanted for problem in problems]

@@ -119,16 +119,18 @@ class Effort:
     reaper_seeds: int = 3
     every_plan: int = 1
     """1 runs the whole grid of plans, 8 each eighth of it."""
-    largest_grid: float = 1.1e7
+    largest_grid: float = 1.1e8
     """Regimes with a larger n·D·max(r, 3) have no grid."""
     reaper_seconds: float = 3.0
-    """A REAPER run that would take longer is left out; ten times that on the named regimes."""
+    """A REAPER run that would take longer is done with one seed."""
+    longest_reaper: float = 70.0
+    """One that would take longer than this is left out."""
 
 
 WHOLE = Effort()
 QUICK = Effort(
     least_seeds=5, most_seeds=15, table_seeds=15, other_seeds=3, reaper_seeds=1, every_plan=8,
-    largest_grid=1e6, reaper_seconds=0.5,
+    largest_grid=1e6, reaper_seconds=0.5, longest_reaper=0.5,
 )  # fmt: skip
 
 
@@ -138,9 +140,10 @@ def n_seeds(contender: str, problem: Problem, effort: Effort) -> int:
     Medians of few runs are noisy where (D − r)r is small; there the runs are cheap too.
     """
     if contender in REAPERS:
-        longest = effort.reaper_seconds * (1 if problem.group != "facts" else 10)
-        within = reaper_seconds(contender, problem) <= longest
-        return effort.reaper_seeds if within else 0
+        seconds = reaper_seconds(contender, problem)
+        if seconds > effort.longest_reaper:
+            return 0
+        return effort.reaper_seeds if seconds <= effort.reaper_seconds else 1
     if contender not in (OURS, GAUSSIAN):
         return effort.other_seeds
     if problem.group == "tables":
