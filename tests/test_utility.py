@@ -19,17 +19,21 @@ from benchmarks.utility.problems import (
     FACTS,
     HELD_OUT,
     KINDS,
+    LARGE,
     TABLES,
     Regime,
     Table,
+    is_large,
     sphered,
+    work,
 )
 from benchmarks.utility.references import glad_optimum, mean_distance, pca_optimum
-from benchmarks.utility.results import EXACT, Entry, Results, interval
+from benchmarks.utility.results import EXACT, Entry, Results, interval, predicted
 from scipy.stats import chi2
 
 from stillspace.metrics import subspace_error
 from stillspace.plan import RunStart
+from stillspace.prediction import predict
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.recipes import Facts
 from stillspace.reproduce.store import Store
@@ -42,6 +46,7 @@ EFFORT = replace(
 
 HELD_FIRST = (1814, 62, 7, 213363043)
 HELD_LAST = (3011, 446, 2, 449760018)
+LARGE_LAST = (87037, 43, 9, 1396974090)
 
 
 def unit_rows(n: int, D: int, r: int, seed: int = 0) -> np.ndarray:
@@ -151,9 +156,25 @@ def test_regimes_are_what_they_are_said_to_be():
 
 def test_draws_do_not_change():
     """A held-out regime is set aside once: no later change may draw it anew."""
-    first, last = HELD_OUT[0], HELD_OUT[-1]
-    assert (first.n, first.D, first.r, first.seed) == HELD_FIRST
-    assert (last.n, last.D, last.r, last.seed) == HELD_LAST
+    for g, known in (
+        (HELD_OUT[0], HELD_FIRST),
+        (HELD_OUT[-1], HELD_LAST),
+        (LARGE[-1], LARGE_LAST),
+    ):
+        assert (g.n, g.D, g.r, g.seed) == known
+
+
+def test_large_regimes_are_those_that_the_others_leave_out():
+    assert all(is_large(g) for g in LARGE)
+    assert not any(is_large(g) for g in DRAWN + HELD_OUT)
+    assert max(work(g) for g in LARGE) <= contest.WHOLE.largest_grid
+
+
+@pytest.mark.parametrize(("n", "count"), [(100, 3), (30_000, 1), (900_000, 0)])
+def test_dear_reapers_run_once_or_not_at_all(n: int, count: int):
+    g = replace(TINY, n=n, D=100)
+    assert contest.n_seeds("dp-GD-REAP", g, contest.WHOLE) == count
+    assert contest.n_seeds(contest.OURS, g, contest.WHOLE) >= contest.WHOLE.least_seeds
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -357,6 +378,18 @@ def test_verdicts():
     assert "6.00–6.00" in worse.note
 
 
+def test_predictions_are_told_the_noise_off_the_subspace_and_the_anisotropy_if_asked():
+    g = replace(TINY, n=60_000, anisotropy=3.0)
+    even, uneven = predicted(g, uneven=False), predicted(g, uneven=True)
+    assert even == predicted(replace(g, anisotropy=1.0), uneven=True)
+    assert uneven > 1.2 * even
+    # Of noise 0.1 in 6 directions, 4 are off the subspace.
+    said = predict(
+        60_000, 6, 2, epsilon=3.0, delta=1e-6, inlier_share=0.7, inlier_noise=0.1 * sqrt(4 / 6)
+    )
+    assert even == pytest.approx(said.error, rel=0.01)
+
+
 def test_interval_covers_the_ratio():
     rng = np.random.default_rng(0)
     low, high = interval(list(rng.chisquare(9, 99)), list(2 * rng.chisquare(9, 99)))
@@ -376,7 +409,7 @@ def test_quick_is_small_and_groups_can_be_named():
     assert len(quick) <= 30
     assert {p.group for p in quick} == {"facts", "drawn", "held-out", "tables"}
     assert {p.group for p in command.chosen("held-out", quick=False)} == {"held-out"}
-    assert len(command.chosen("all", quick=False)) == len(FACTS + DRAWN + HELD_OUT + TABLES)
+    assert len(command.chosen("all", quick=False)) == len(FACTS + DRAWN + HELD_OUT + LARGE + TABLES)
 
 
 @pytest.mark.parametrize(
