@@ -13,7 +13,8 @@ from benchmarks._facts import facts
 from benchmarks._render import facts_line, write_json
 from benchmarks.utility import affine, neighbours, page, picture
 from benchmarks.utility.cells import Affine, Answer, Contest, Grid, Reference, contests
-from benchmarks.utility.contenders import OURS, QUICK, WHOLE, Effort
+from benchmarks.utility.contenders import OURS
+from benchmarks.utility.effort import QUICK, WHOLE, Effort
 from benchmarks.utility.problems import DRAWN, FACTS, HELD_OUT, LARGE, TABLES, Regime, Table, work
 from benchmarks.utility.results import Entry, Results
 from stillspace.reproduce.store import Store

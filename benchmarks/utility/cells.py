@@ -16,15 +16,8 @@ import numpy as np
 
 import stillspace
 from benchmarks.utility import affine, neighbours
-from benchmarks.utility.contenders import (
-    CONTENDERS,
-    OURS,
-    REAPERS,
-    Effort,
-    n_seeds,
-    reaper_seconds,
-    seeds_of,
-)
+from benchmarks.utility.contenders import CONTENDERS, OURS, REAPERS, seeds_of
+from benchmarks.utility.effort import Effort, n_seeds, reaper_seconds
 from benchmarks.utility.hindsight import best_in_hindsight
 from benchmarks.utility.problems import Data, Problem, Regime, Table, work
 from benchmarks.utility.references import glad_optimum, pca_optimum

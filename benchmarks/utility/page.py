@@ -15,8 +15,8 @@ from benchmarks.utility.contenders import (
     OURS,
     REAPER_STEPS,
     REAPERS,
-    WHOLE,
 )
+from benchmarks.utility.effort import WHOLE
 from benchmarks.utility.hindsight import FINALISTS, FRESH_SEEDS, SEMI_FINALISTS, grid
 from benchmarks.utility.neighbours import LIMIT, NEIGHBOURS
 from benchmarks.utility.power import STEPS
@@ -54,7 +54,8 @@ estimate.
 PCA, and `dp-ggd` with every start share, number of steps, range of step sizes and cut of a grid,
 chosen with the truth at hand. Nobody can choose so under privacy. All plans run once, the {more}
 best three times, and the {finalists} best of these {fresh} times with fresh seeds; the lowest of
-those medians counts. Below 1 ours is better than each of them.
+those medians counts. Below 1 ours is better than each of them. Regimes with n·D·max(r, 3) above
+{grid:.0e} have no such search (–): it would take minutes each.
 
 **κ** = nμλ_r/√D says how far the signal stands above the noise of a private second moment.
 **Held-out** and **large** regimes come from seeds that were not used while the default was made:
@@ -116,6 +117,7 @@ def page(results: Results, facts: dict[str, Any]) -> str:
                 work=LARGEST_WORK,
                 moment=LARGEST_MOMENT,
                 largest=LARGEST,
+                grid=WHOLE.largest_grid,
             ),
             f"Taken {facts_line(facts)} All cells together took {results.cpu_seconds / 60:.0f} "
             "minutes of one core.\n",
