@@ -254,16 +254,32 @@ def test_steps_before_and_after_a_cut_are_one_loop():
     ("script", "answer"),
     [
         ('print(\'{"seconds": 1, "components": [[1, 0]]}\')', {"seconds": 1}),
-        ("import signal, time; signal.alarm(1); time.sleep(50)", {"none": "no answer in 1 s"}),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGPROF)", {"none": "no answer in 1 s"}),
         ("raise KeyError('secret path')", {"none": "error: KeyError"}),
     ],
 )
-@pytest.mark.skipif(sys.platform == "win32", reason="no alarm")
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 def test_a_neighbour_answers_or_not(script, answer, monkeypatch):
     monkeypatch.setattr(neighbours, "_python", lambda home: Path(sys.executable))
     peer = neighbours.Neighbour("peer", ("peer==1",), script)
     got = neighbours.ask(peer, Path("nowhere"), np.eye(2), 1, 1.0, limit=1)
     assert answer.items() <= got.items()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_a_neighbour_is_ended_after_its_cpu_seconds(monkeypatch):
+    monkeypatch.setattr(neighbours, "_python", lambda home: Path(sys.executable))
+    endless = neighbours._CHILD.format(imports="", fit="while True: pass")
+    peer = neighbours.Neighbour("peer", ("peer==1",), endless)
+    assert neighbours.ask(peer, Path("nowhere"), np.eye(2), 1, 1.0, limit=1) == {
+        "none": "no answer in 1 s"
+    }
+
+
+@pytest.mark.parametrize(("group", "found"), [("drawn", False), ("held-out", True)])
+def test_grids_of_drawn_regimes_are_smaller(group: str, found: bool):
+    g = replace(TINY, group=group, n=9000, D=100)
+    assert effort.has_grid(g, effort.WHOLE) is found
 
 
 def test_a_neighbour_that_cannot_be_installed_is_named(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from benchmarks._render import facts_line, write_json
 from benchmarks.utility import affine, neighbours, page, picture
 from benchmarks.utility.cells import Affine, Answer, Contest, Grid, Reference, contests
 from benchmarks.utility.contenders import OURS
-from benchmarks.utility.effort import QUICK, WHOLE, Effort
+from benchmarks.utility.effort import QUICK, WHOLE, Effort, has_grid
 from benchmarks.utility.problems import DRAWN, FACTS, HELD_OUT, LARGE, TABLES, Regime, Table, work
 from benchmarks.utility.results import Entry, Results
 from stillspace.reproduce.store import Store
@@ -86,7 +86,7 @@ def measure(
     plain: list[Any] = [*centred]
     for problem in problems:
         plain += [*contests(problem, effort), Reference(problem)]
-        if has_grid(problem, effort):
+        if isinstance(problem, Regime) and has_grid(problem, effort):
             plain.append(Grid(problem, effort))
     run_cells(plain, store, workers=options.jobs, done=Progress(len(plain)))
     return Results(
@@ -109,10 +109,6 @@ class Progress:
         self.count += 1
         if self.count % 50 == 0 or self.count == self.total:
             print(f"{self.count} of {self.total}: {cell.label}", file=sys.stderr, flush=True)
-
-
-def has_grid(problem: Regime | Table, effort: Effort) -> bool:
-    return isinstance(problem, Regime) and work(problem) <= effort.largest_grid
 
 
 def entry_of(problem: Regime | Table, effort: Effort, store: Store) -> Entry:

@@ -19,8 +19,10 @@ class Effort:
     reaper_seeds: int = 3
     every_plan: int = 1
     """1 runs the whole grid of plans, 8 each eighth of it."""
-    largest_grid: float = 4e7
+    largest_grid: float = 1.1e7
     """Regimes with a larger n·D·max(r, 3) have no grid."""
+    largest_drawn_grid: float = 2e6
+    """Nor have drawn ones above this: no figure is asked of them."""
     reaper_seconds: float = 3.0
     """A REAPER run that would take longer is done with one seed."""
     longest_reaper: float = 15.0
@@ -49,6 +51,14 @@ def n_seeds(contender: str, problem: Problem, effort: Effort) -> int:
     if problem.group == "tables":
         return effort.table_seeds
     return int(np.clip(3e7 / work(problem), effort.least_seeds, effort.most_seeds))
+
+
+def has_grid(problem: Problem, effort: Effort) -> bool:
+    """Return whether the best plan in hindsight is looked for."""
+    limit = effort.largest_grid
+    if problem.group == "drawn":
+        limit = min(limit, effort.largest_drawn_grid)
+    return problem.group != "tables" and work(problem) <= limit
 
 
 def reaper_seconds(contender: str, problem: Problem) -> float:
