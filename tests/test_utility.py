@@ -276,10 +276,9 @@ def test_a_neighbour_is_ended_after_its_cpu_seconds(monkeypatch):
     }
 
 
-@pytest.mark.parametrize(("group", "found"), [("drawn", False), ("held-out", True)])
-def test_grids_of_drawn_regimes_are_smaller(group: str, found: bool):
-    g = replace(TINY, group=group, n=9000, D=100)
-    assert effort.has_grid(g, effort.WHOLE) is found
+def test_every_drawn_and_held_out_regime_has_a_grid():
+    assert all(effort.has_grid(g, effort.WHOLE) for g in DRAWN + HELD_OUT)
+    assert not any(effort.has_grid(table, effort.WHOLE) for table in TABLES)
 
 
 def test_a_neighbour_that_cannot_be_installed_is_named(tmp_path, monkeypatch):

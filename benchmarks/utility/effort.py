@@ -21,8 +21,6 @@ class Effort:
     """1 runs the whole grid of plans, 8 each eighth of it."""
     largest_grid: float = 1.1e7
     """Regimes with a larger n·D·max(r, 3) have no grid."""
-    largest_drawn_grid: float = 2e6
-    """Nor have drawn ones above this: no figure is asked of them."""
     reaper_seconds: float = 3.0
     """A REAPER run that would take longer is done with one seed."""
     longest_reaper: float = 15.0
@@ -55,10 +53,7 @@ def n_seeds(contender: str, problem: Problem, effort: Effort) -> int:
 
 def has_grid(problem: Problem, effort: Effort) -> bool:
     """Return whether the best plan in hindsight is looked for."""
-    limit = effort.largest_grid
-    if problem.group == "drawn":
-        limit = min(limit, effort.largest_drawn_grid)
-    return problem.group != "tables" and work(problem) <= limit
+    return problem.group != "tables" and work(problem) <= effort.largest_grid
 
 
 def reaper_seconds(contender: str, problem: Problem) -> float:

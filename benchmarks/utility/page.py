@@ -55,7 +55,7 @@ PCA, and `dp-ggd` with every start share, number of steps, range of step sizes a
 chosen with the truth at hand. Nobody can choose so under privacy. All plans run once, the {more}
 best three times, and the {finalists} best of these {fresh} times with fresh seeds; the lowest of
 those medians counts. Below 1 ours is better than each of them. Regimes with n·D·max(r, 3) above
-{grid:.1e}, drawn ones above {drawn_grid:.0e}, have no such search (–): it would take minutes each.
+{grid:.1e} have no such search (–): it would take minutes each.
 
 **κ** = nμλ_r/√D says how far the signal stands above the noise of a private second moment.
 **Held-out** and **large** regimes come from seeds that were not used while the default was made:
@@ -119,7 +119,6 @@ def page(results: Results, facts: dict[str, Any]) -> str:
                 moment=LARGEST_MOMENT,
                 largest=LARGEST,
                 grid=WHOLE.largest_grid,
-                drawn_grid=WHOLE.largest_drawn_grid,
             ),
             f"Taken {facts_line(facts)} All cells together took {results.cpu_seconds / 60:.0f} "
             "minutes of one core.\n",
