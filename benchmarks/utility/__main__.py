@@ -179,6 +179,11 @@ def climb(
     return [answer for answers in found.values() for answer in answers]
 
 
+def _short(d2: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Return the errors to four digits: the file holds thousands."""
+    return {target: [float(f"{x:.4g}") for x in values] for target, values in d2.items()}
+
+
 def document(results: Results, known: dict[str, Any], *, quick: bool) -> dict[str, Any]:
     return {
         "schema": 1,
@@ -190,7 +195,7 @@ def document(results: Results, known: dict[str, Any], *, quick: bool) -> dict[st
             {
                 "problem": {**asdict(e.problem), "name": e.problem.name},
                 "kappa": getattr(e.problem, "kappa", None),
-                "d2": {name: result["d2"] for name, result in e.contests.items()},
+                "d2": {name: _short(result["d2"]) for name, result in e.contests.items()},
                 "not_private": e.reference,
                 "best_in_hindsight": e.grid and {k: e.grid[k] for k in ("best", "d2")},
                 "regret": e.regret() if isinstance(e.problem, Regime) else None,

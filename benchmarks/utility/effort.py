@@ -19,7 +19,7 @@ class Effort:
     reaper_seeds: int = 3
     every_plan: int = 1
     """1 runs the whole grid of plans, 8 each eighth of it."""
-    largest_grid: float = 1.1e7
+    largest_grid: float = 4e7
     """Regimes with a larger n·D·max(r, 3) have no grid."""
     reaper_seconds: float = 3.0
     """A REAPER run that would take longer is done with one seed."""

@@ -55,12 +55,12 @@ PCA, and `dp-ggd` with every start share, number of steps, range of step sizes a
 chosen with the truth at hand. Nobody can choose so under privacy. All plans run once, the {more}
 best three times, and the {finalists} best of these {fresh} times with fresh seeds; the lowest of
 those medians counts. Below 1 ours is better than each of them. Regimes with n·D·max(r, 3) above
-{grid:.1e} have no such search (–): it would take minutes each.
+{grid} have no such search (–): it would take minutes each.
 
 **κ** = nμλ_r/√D says how far the signal stands above the noise of a private second moment.
 **Held-out** and **large** regimes come from seeds that were not used while the default was made:
 n from 10³ to 10⁵, D from 10 to 500, r from 1 to 10, κ ≥ 1; held-out ones have n·D·max(r, 3) up to
-{work:.0e} and n·D² up to {moment:.0e}, large ones more, with n·D·max(r, 3) up to {largest:.1e}.
+{work} and n·D² up to {moment}, large ones more, with n·D·max(r, 3) up to {largest}.
 **Drawn** ones are like the held-out ones, from a seed that was looked at; **named** ones are those
 by which the default was first judged. d² below 1e-13 counts as 1e-13 in ratios. The optimum of
 GLAD, the mean distance, is called right where its d² to the truth is below .1. Intervals are by
@@ -91,7 +91,7 @@ METHODS = (
         f"{REAPER_STEPS} steps and a private PCA start with {FIXED_SHARE:.0%} of the budget; – "
         f"where a run would take more than {WHOLE.longest_reaper:g} s by estimate",
     ),
-    ("PCA, GLAD", "not private: the optima on these rows"),
+    ("PCA, GLAD", "not private: the optima on these rows; GLAD's is searched from the truth too"),
     (
         ", ".join(neighbour.label for neighbour in NEIGHBOURS),
         f"pure ε, each in an environment of its own, {LIMIT} s of CPU for an answer",
@@ -115,10 +115,10 @@ def page(results: Results, facts: dict[str, Any]) -> str:
                 others=WHOLE.other_seeds,
                 reaper=WHOLE.reaper_seeds,
                 dear=WHOLE.reaper_seconds,
-                work=LARGEST_WORK,
-                moment=LARGEST_MOMENT,
-                largest=LARGEST,
-                grid=WHOLE.largest_grid,
+                work=number(LARGEST_WORK),
+                moment=number(LARGEST_MOMENT),
+                largest=number(LARGEST),
+                grid=number(WHOLE.largest_grid),
             ),
             f"Taken {facts_line(facts)} All cells together took {results.cpu_seconds / 60:.0f} "
             "minutes of one core.\n",

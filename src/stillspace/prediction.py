@@ -135,7 +135,7 @@ def predict(
     >>> print(predict(200, 50, 3, epsilon=1.0))
     200 rows, 50 columns, 3 components, epsilon=1, delta=1e-06 (replace-one); assumed: 70% \
 inliers with noise 0.1. Hopeless: the subspace would be mostly noise; at this number of rows \
-epsilon ≈ 20 is needed.
+epsilon ≈ 2.8 is needed.
     """
     _check(n, D, r, inlier_share, inlier_noise, inlier_anisotropy, relation)
     delta = min(n**-1.5, 1e-6) if delta is None else delta
