@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from benchmarks import _facts
 from benchmarks.utility import __main__ as command
-from benchmarks.utility import coinpress, neighbours, page, picture, power
+from benchmarks.utility import coinpress, effort, neighbours, page, picture, power
 from benchmarks.utility import contenders as contest
 from benchmarks.utility.cells import Contest, Grid, Reference, contests, sources
 from benchmarks.utility.hindsight import Fixed, build, grid
@@ -19,17 +19,20 @@ from benchmarks.utility.problems import (
     FACTS,
     HELD_OUT,
     KINDS,
+    LARGE,
     TABLES,
     Regime,
     Table,
+    is_large,
     sphered,
 )
 from benchmarks.utility.references import glad_optimum, mean_distance, pca_optimum
-from benchmarks.utility.results import EXACT, Entry, Results, interval
+from benchmarks.utility.results import EXACT, Entry, Results, interval, predicted
 from scipy.stats import chi2
 
 from stillspace.metrics import subspace_error
 from stillspace.plan import RunStart
+from stillspace.prediction import predict
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.recipes import Facts
 from stillspace.reproduce.store import Store
@@ -37,11 +40,12 @@ from stillspace.reproduce.workers import run_cells
 
 TINY = Regime("tiny 1", "held-out", 600, 6, 2, 0.7, "low-rank", 0.1, 3.0, rank=2, seed=3)
 EFFORT = replace(
-    contest.QUICK, least_seeds=3, most_seeds=3, other_seeds=2, table_seeds=3, every_plan=25
+    effort.QUICK, least_seeds=3, most_seeds=3, other_seeds=2, table_seeds=3, every_plan=25
 )
 
 HELD_FIRST = (1814, 62, 7, 213363043)
 HELD_LAST = (3011, 446, 2, 449760018)
+LARGE_LAST = (87037, 43, 9, 1396974090)
 
 
 def unit_rows(n: int, D: int, r: int, seed: int = 0) -> np.ndarray:
@@ -151,9 +155,25 @@ def test_regimes_are_what_they_are_said_to_be():
 
 def test_draws_do_not_change():
     """A held-out regime is set aside once: no later change may draw it anew."""
-    first, last = HELD_OUT[0], HELD_OUT[-1]
-    assert (first.n, first.D, first.r, first.seed) == HELD_FIRST
-    assert (last.n, last.D, last.r, last.seed) == HELD_LAST
+    for g, known in (
+        (HELD_OUT[0], HELD_FIRST),
+        (HELD_OUT[-1], HELD_LAST),
+        (LARGE[-1], LARGE_LAST),
+    ):
+        assert (g.n, g.D, g.r, g.seed) == known
+
+
+def test_large_regimes_are_those_that_the_others_leave_out():
+    assert all(is_large(g) for g in LARGE)
+    assert not any(is_large(g) for g in DRAWN + HELD_OUT)
+    assert len(DRAWN + HELD_OUT) >= 60
+
+
+@pytest.mark.parametrize(("n", "count"), [(100, 3), (30_000, 1), (90_000, 0)])
+def test_dear_reapers_run_once_or_not_at_all(n: int, count: int):
+    g = replace(TINY, n=n, D=100)
+    assert effort.n_seeds("dp-GD-REAP", g, effort.WHOLE) == count
+    assert effort.n_seeds(contest.OURS, g, effort.WHOLE) >= effort.WHOLE.least_seeds
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -234,16 +254,31 @@ def test_steps_before_and_after_a_cut_are_one_loop():
     ("script", "answer"),
     [
         ('print(\'{"seconds": 1, "components": [[1, 0]]}\')', {"seconds": 1}),
-        ("import signal, time; signal.alarm(1); time.sleep(50)", {"none": "no answer in 1 s"}),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGPROF)", {"none": "no answer in 1 s"}),
         ("raise KeyError('secret path')", {"none": "error: KeyError"}),
     ],
 )
-@pytest.mark.skipif(sys.platform == "win32", reason="no alarm")
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
 def test_a_neighbour_answers_or_not(script, answer, monkeypatch):
     monkeypatch.setattr(neighbours, "_python", lambda home: Path(sys.executable))
     peer = neighbours.Neighbour("peer", ("peer==1",), script)
     got = neighbours.ask(peer, Path("nowhere"), np.eye(2), 1, 1.0, limit=1)
     assert answer.items() <= got.items()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signals")
+def test_a_neighbour_is_ended_after_its_cpu_seconds(monkeypatch):
+    monkeypatch.setattr(neighbours, "_python", lambda home: Path(sys.executable))
+    endless = neighbours._CHILD.format(imports="", fit="while True: pass")
+    peer = neighbours.Neighbour("peer", ("peer==1",), endless)
+    assert neighbours.ask(peer, Path("nowhere"), np.eye(2), 1, 1.0, limit=1) == {
+        "none": "no answer in 1 s"
+    }
+
+
+def test_every_drawn_and_held_out_regime_has_a_grid():
+    assert all(effort.has_grid(g, effort.WHOLE) for g in DRAWN + HELD_OUT)
+    assert not any(effort.has_grid(table, effort.WHOLE) for table in TABLES)
 
 
 def test_a_neighbour_that_cannot_be_installed_is_named(tmp_path, monkeypatch):
@@ -303,7 +338,7 @@ def test_finished_cells_are_not_computed_again(results: Results, store: Store, m
 def test_cells_depend_on_the_sources(monkeypatch):
     assert sources(True) != sources(False)
     before = Contest(TINY, contest.OURS, 3).key()
-    monkeypatch.setattr("benchmarks.utility.cells.sources", lambda everything: "other")
+    monkeypatch.setattr("benchmarks.utility.cells.sources", lambda ours: "other")
     assert Contest(TINY, contest.OURS, 3).key() != before
 
 
@@ -357,6 +392,18 @@ def test_verdicts():
     assert "6.00–6.00" in worse.note
 
 
+def test_predictions_are_told_the_noise_off_the_subspace_and_the_anisotropy_if_asked():
+    g = replace(TINY, n=60_000, anisotropy=3.0)
+    even, uneven = predicted(g, uneven=False), predicted(g, uneven=True)
+    assert even == predicted(replace(g, anisotropy=1.0), uneven=True)
+    assert uneven > 1.2 * even
+    # Of noise 0.1 in 6 directions, 4 are off the subspace.
+    said = predict(
+        60_000, 6, 2, epsilon=3.0, delta=1e-6, inlier_share=0.7, inlier_noise=0.1 * sqrt(4 / 6)
+    )
+    assert even == pytest.approx(said.error, rel=0.01)
+
+
 def test_interval_covers_the_ratio():
     rng = np.random.default_rng(0)
     low, high = interval(list(rng.chisquare(9, 99)), list(2 * rng.chisquare(9, 99)))
@@ -376,7 +423,7 @@ def test_quick_is_small_and_groups_can_be_named():
     assert len(quick) <= 30
     assert {p.group for p in quick} == {"facts", "drawn", "held-out", "tables"}
     assert {p.group for p in command.chosen("held-out", quick=False)} == {"held-out"}
-    assert len(command.chosen("all", quick=False)) == len(FACTS + DRAWN + HELD_OUT + TABLES)
+    assert len(command.chosen("all", quick=False)) == len(FACTS + DRAWN + HELD_OUT + LARGE + TABLES)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,15 @@ from benchmarks._facts import facts
 from benchmarks._render import facts_line, write_json
 from benchmarks.utility import affine, neighbours, page, picture
 from benchmarks.utility.cells import Affine, Answer, Contest, Grid, Reference, contests
-from benchmarks.utility.contenders import OURS, QUICK, WHOLE, Effort
-from benchmarks.utility.problems import DRAWN, FACTS, HELD_OUT, TABLES, Regime, Table, work
+from benchmarks.utility.contenders import OURS
+from benchmarks.utility.effort import QUICK, WHOLE, Effort, has_grid
+from benchmarks.utility.problems import DRAWN, FACTS, HELD_OUT, LARGE, TABLES, Regime, Table, work
 from benchmarks.utility.results import Entry, Results
 from stillspace.reproduce.store import Store
 from stillspace.reproduce.workers import run_cells
 
 HERE = Path(__file__).parent
-GROUPS = ("facts", "drawn", "held-out", "tables", "all")
+GROUPS = ("facts", "drawn", "held-out", "large", "tables", "all")
 LADDER = (4, 6, 8, 10, 12)
 """Columns with which diffprivlib and OpenDP are asked."""
 
@@ -61,7 +62,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def chosen(group: str, *, quick: bool) -> list[Regime | Table]:
     """Return the problems of a group; of each the first few small ones if it has to be quick."""
-    groups = {"facts": FACTS, "drawn": DRAWN, "held-out": HELD_OUT, "tables": TABLES}
+    groups = {
+        "facts": FACTS, "drawn": DRAWN, "held-out": HELD_OUT, "large": LARGE, "tables": TABLES,
+    }  # fmt: skip
     wanted = [groups[name] for name in groups if group in (name, "all")]
     if not quick:
         return [problem for problems in wanted for problem in problems]
@@ -83,7 +86,7 @@ def measure(
     plain: list[Any] = [*centred]
     for problem in problems:
         plain += [*contests(problem, effort), Reference(problem)]
-        if has_grid(problem, effort):
+        if isinstance(problem, Regime) and has_grid(problem, effort):
             plain.append(Grid(problem, effort))
     run_cells(plain, store, workers=options.jobs, done=Progress(len(plain)))
     return Results(
@@ -106,10 +109,6 @@ class Progress:
         self.count += 1
         if self.count % 50 == 0 or self.count == self.total:
             print(f"{self.count} of {self.total}: {cell.label}", file=sys.stderr, flush=True)
-
-
-def has_grid(problem: Regime | Table, effort: Effort) -> bool:
-    return isinstance(problem, Regime) and work(problem) <= effort.largest_grid
 
 
 def entry_of(problem: Regime | Table, effort: Effort, store: Store) -> Entry:
@@ -180,6 +179,11 @@ def climb(
     return [answer for answers in found.values() for answer in answers]
 
 
+def _short(d2: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Return the errors to four digits: the file holds thousands."""
+    return {target: [float(f"{x:.4g}") for x in values] for target, values in d2.items()}
+
+
 def document(results: Results, known: dict[str, Any], *, quick: bool) -> dict[str, Any]:
     return {
         "schema": 1,
@@ -191,7 +195,7 @@ def document(results: Results, known: dict[str, Any], *, quick: bool) -> dict[st
             {
                 "problem": {**asdict(e.problem), "name": e.problem.name},
                 "kappa": getattr(e.problem, "kappa", None),
-                "d2": {name: result["d2"] for name, result in e.contests.items()},
+                "d2": {name: _short(result["d2"]) for name, result in e.contests.items()},
                 "not_private": e.reference,
                 "best_in_hindsight": e.grid and {k: e.grid[k] for k in ("best", "d2")},
                 "regret": e.regret() if isinstance(e.problem, Regime) else None,

@@ -16,15 +16,8 @@ import numpy as np
 
 import stillspace
 from benchmarks.utility import affine, neighbours
-from benchmarks.utility.contenders import (
-    CONTENDERS,
-    OURS,
-    REAPERS,
-    Effort,
-    n_seeds,
-    reaper_seconds,
-    seeds_of,
-)
+from benchmarks.utility.contenders import CONTENDERS, OURS, REAPERS, seeds_of
+from benchmarks.utility.effort import Effort, n_seeds, reaper_seconds
 from benchmarks.utility.hindsight import best_in_hindsight
 from benchmarks.utility.problems import Data, Problem, Regime, Table, work
 from benchmarks.utility.references import glad_optimum, pca_optimum
@@ -33,21 +26,26 @@ from stillspace.metrics import subspace_error
 
 Result = dict[str, Any]
 
+_NO_FIT = {
+    "audit", "cli", "demo.py", "diagnostics.py", "plots", "prediction.py", "ptr.py", "reproduce",
+    "theory",
+}  # fmt: skip
+"""Parts of the library that no contender runs."""
 _OURS_ALONE = {
-    "audit", "cli", "demo.py", "diagnostics.py", "estimators", "kalman.py", "median.py",
-    "models.py", "newton.py", "pair_cut.py", "plots", "prediction.py", "ptr.py", "reproduce",
-    "spectrum.py", "stages.py", "theory",
+    "estimators", "kalman.py", "median.py", "models.py", "narrowing.py", "newton.py", "pair_cut.py",
+    "spectrum.py", "stages.py",
 }  # fmt: skip
 """Parts of the library that the other contenders do not run."""
 
 
 @cache
-def sources(everything: bool) -> str:
+def sources(ours: bool) -> str:
     """Return a digest of the sources that a result depends on."""
     library, here = Path(stillspace.__file__).parent, Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(library.rglob("*.py")):
-        if everything or path.relative_to(library).parts[0] not in _OURS_ALONE:
+        part = path.relative_to(library).parts[0]
+        if part not in _NO_FIT and (ours or part not in _OURS_ALONE):
             digest.update(path.read_bytes())
     for name in ("problems", "references", "coinpress", "power", "contenders", "hindsight"):
         digest.update((here / f"{name}.py").read_bytes())
@@ -87,7 +85,7 @@ class Contest:
     def cost(self) -> float:
         if self.contender in REAPERS:
             return self.count * reaper_seconds(self.contender, self.problem)
-        return self.count * (work(self.problem) * 4e-8 + self.problem.D**3 * 1e-8)
+        return self.count * (work(self.problem) * 1.5e-8 + self.problem.D**3 * 1e-8)
 
     @property
     def label(self) -> str:
@@ -117,7 +115,7 @@ class Reference:
 
     @property
     def cost(self) -> float:
-        return work(self.problem) * 1e-6
+        return work(self.problem) * 1e-8
 
     @property
     def label(self) -> str:
@@ -146,7 +144,7 @@ class Grid:
 
     @property
     def cost(self) -> float:
-        return 180 * 48 * work(self.problem) * 9e-10 / self.effort.every_plan
+        return 180 * 48 * work(self.problem) * 3e-10 / self.effort.every_plan
 
     @property
     def label(self) -> str:

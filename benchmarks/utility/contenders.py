@@ -2,14 +2,13 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from benchmarks.utility import coinpress, power
-from benchmarks.utility.problems import DELTA, Data, Problem, budget, work
+from benchmarks.utility.problems import DELTA, Data, Problem, budget
 from stillspace import PrivateRobustPCA
 from stillspace._typing import FloatArray
 from stillspace.exceptions import SeededNoiseWarning
@@ -106,52 +105,6 @@ CONTENDERS: dict[str, Method] = {
     "CoinPress": coin_press,
     **{name: partial(planned, algorithm, _reaper_options) for name, algorithm in REAPERS.items()},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How much is run: how many seeds, how large a grid, how dear a REAPER run may be."""
-
-    least_seeds: int = 9
-    most_seeds: int = 99
-    table_seeds: int = 99
-    other_seeds: int = 9
-    reaper_seeds: int = 3
-    every_plan: int = 1
-    """1 runs the whole grid of plans, 8 each eighth of it."""
-    largest_grid: float = 1.1e7
-    """Regimes with a larger n·D·max(r, 3) have no grid."""
-    reaper_seconds: float = 3.0
-    """A REAPER run that would take longer is left out; ten times that on the named regimes."""
-
-
-WHOLE = Effort()
-QUICK = Effort(
-    least_seeds=5, most_seeds=15, table_seeds=15, other_seeds=3, reaper_seeds=1, every_plan=8,
-    largest_grid=1e6, reaper_seconds=0.5,
-)  # fmt: skip
-
-
-def n_seeds(contender: str, problem: Problem, effort: Effort) -> int:
-    """Return how often a contender runs: 0 where it would take too long.
-
-    Medians of few runs are noisy where (D − r)r is small; there the runs are cheap too.
-    """
-    if contender in REAPERS:
-        longest = effort.reaper_seconds * (1 if problem.group != "facts" else 10)
-        within = reaper_seconds(contender, problem) <= longest
-        return effort.reaper_seeds if within else 0
-    if contender not in (OURS, GAUSSIAN):
-        return effort.other_seeds
-    if problem.group == "tables":
-        return effort.table_seeds
-    return int(np.clip(3e7 / work(problem), effort.least_seeds, effort.most_seeds))
-
-
-def reaper_seconds(contender: str, problem: Problem) -> float:
-    """Return roughly the seconds of one run on one core."""
-    rows = problem.n if contender in ("dp-GD-REAP", "dp-MD-REAP") else problem.n / 10
-    return REAPER_STEPS * (1.6e-10 * rows * problem.D**2 + 1.5e-9 * problem.D**3 + 3e-5)
 
 
 def seeds_of(contender: str, problem: Problem, count: int, first: int = 0) -> list[int]:

@@ -12,7 +12,8 @@ from math import inf
 
 import numpy as np
 
-from benchmarks.utility.contenders import Effort, facts_of, ran, seeds_of
+from benchmarks.utility.contenders import facts_of, ran, seeds_of
+from benchmarks.utility.effort import Effort
 from benchmarks.utility.problems import Data, Problem
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import Polar

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.utility.contenders import GAUSSIAN, OURS
 from benchmarks.utility.problems import KINDS, Regime
-from benchmarks.utility.results import EXACT, STRONG, Entry, Results, ran_somewhere
+from benchmarks.utility.results import EXACT, SET_ASIDE, STRONG, Entry, Results, ran_somewhere
 
 MARKERS = dict(zip((*KINDS, "none"), "osD^vX", strict=True))
 STYLES = ("-", "--", "-.", ":")
@@ -29,7 +29,7 @@ def _scatter(axes: Any, entries: list[Entry]) -> None:
     for kind, marker in MARKERS.items():
         for held, colour in ((False, "white"), (True, "0.25")):
             shown = [
-                e for e in entries if _kind(e) == kind and (e.problem.group == "held-out") == held
+                e for e in entries if _kind(e) == kind and (e.problem.group in SET_ASIDE) == held
             ]
             if not shown:
                 continue
@@ -47,7 +47,7 @@ def _scatter(axes: Any, entries: list[Entry]) -> None:
             rotation_mode="anchor", va="bottom",
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="d² of Gaussian-noise PCA", ylabel="d² of ours")
-    axes.set_title("All regimes (filled: held-out)", fontsize=10)
+    axes.set_title("All regimes (filled: held-out and large)", fontsize=10)
     axes.legend(title="outliers", fontsize=7, title_fontsize=8)
 
 
@@ -94,7 +94,7 @@ def _kind(entry: Entry) -> str:
 
 
 def _has(entries: list[Entry], kind: str, held: bool) -> bool:
-    return any(_kind(e) == kind and (e.problem.group == "held-out") == held for e in entries)
+    return any(_kind(e) == kind and (e.problem.group in SET_ASIDE) == held for e in entries)
 
 
 def _kappa(entry: Entry) -> float:

@@ -149,12 +149,20 @@ def _facts() -> tuple[Regime, ...]:
 FACTS = _facts()
 
 LARGEST_WORK = 8e6
-"""The largest n·D·max(r, 3) that is drawn: a hundred plans have to run on it."""
+"""The largest n·D·max(r, 3) of most regimes: a hundred plans have to run on each."""
 LARGEST_MOMENT = 1e9
-"""The largest n·D² that is drawn."""
+"""The largest n·D² of these."""
+LARGEST = 1.1e8
+"""The largest n·D·max(r, 3) of the few large ones."""
 
 
-def drawn(group: str, seed: int, strong: int, weak: int) -> tuple[Regime, ...]:
+def is_large(regime: Regime) -> bool:
+    return work(regime) > LARGEST_WORK or regime.n * regime.D**2 > LARGEST_MOMENT
+
+
+def drawn(
+    group: str, seed: int, strong: int, weak: int = 0, *, large: bool = False
+) -> tuple[Regime, ...]:
     """Draw regimes: `strong` with κ ≥ 10 and `weak` with 1 ≤ κ < 10, from the seed alone."""
     rng = np.random.default_rng(seed)
     found: list[Regime] = []
@@ -162,8 +170,7 @@ def drawn(group: str, seed: int, strong: int, weak: int) -> tuple[Regime, ...]:
     while any(left.values()):
         regime = _draw(rng)
         is_strong = regime.kappa >= 10.0
-        moment = regime.n * regime.D**2
-        if work(regime) > LARGEST_WORK or moment > LARGEST_MOMENT or regime.kappa < 1.0:
+        if is_large(regime) != large or work(regime) > LARGEST or regime.kappa < 1.0:
             continue
         if left[is_strong]:
             left[is_strong] -= 1
@@ -200,6 +207,8 @@ def _draw(rng: np.random.Generator) -> Regime:
 DRAWN = drawn("drawn", 20261, strong=36, weak=12)
 HELD_OUT = drawn("held-out", 70607, strong=40, weak=10)
 """Never looked at while the default was made."""
+LARGE = drawn("large", 90210, strong=8, large=True)
+"""Nor these: what the limits above leave out of the same distribution."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,13 @@ def plan(
         float,
         typer.Option(help="Your guess of how far these are off it, relative to their length."),
     ] = 0.1,
+    inlier_anisotropy: Annotated[
+        float,
+        typer.Option(
+            help="Your guess of the largest over the smallest standard deviation of these within "
+            "the subspace: the weakest direction dominates the error."
+        ),
+    ] = 1.0,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
     ] = None,
@@ -48,6 +55,7 @@ def plan(
         delta=delta,
         inlier_share=inlier_share,
         inlier_noise=inlier_noise,
+        inlier_anisotropy=inlier_anisotropy,
         **facts,
     )
     made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
