@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import nan
 from typing import Any, Protocol, TypeAlias
@@ -70,7 +71,7 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class _Loaded(ABC):
     """Rows that a compiled loader reads."""
 
     X: Any
@@ -81,9 +82,9 @@ class _Loaded:
         return self.X.shape[0], self.X.shape[1]
 
     @property
+    @abstractmethod
     def loader(self) -> Loader:
         """The loader and what it reads from."""
-        raise NotImplementedError
 
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
