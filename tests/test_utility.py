@@ -16,10 +16,13 @@ from benchmarks.utility.cells import Contest, Grid, Reference, contests, sources
 from benchmarks.utility.hindsight import Fixed, build, grid
 from benchmarks.utility.problems import (
     DRAWN,
+    EARLIER,
     FACTS,
+    FEW,
     HELD_OUT,
     KINDS,
     LARGE,
+    NOISELESS,
     TABLES,
     Regime,
     Table,
@@ -43,8 +46,9 @@ EFFORT = replace(
     effort.QUICK, least_seeds=3, most_seeds=3, other_seeds=2, table_seeds=3, every_plan=25
 )
 
-HELD_FIRST = (1814, 62, 7, 213363043)
-HELD_LAST = (3011, 446, 2, 449760018)
+EARLIER_FIRST = (1814, 62, 7, 213363043)
+EARLIER_LAST = (3011, 446, 2, 449760018)
+HELD_LAST = (6948, 35, 2, 1995962452)
 LARGE_LAST = (87037, 43, 9, 1396974090)
 
 
@@ -140,7 +144,7 @@ def test_coinpress_radius_holds_nine_tenths_of_gaussian_rows(D: int):
 def test_regimes_are_what_they_are_said_to_be():
     assert len(DRAWN) + len(HELD_OUT) >= 60
     assert len(HELD_OUT) >= 20
-    everything = DRAWN + HELD_OUT
+    everything = DRAWN + EARLIER + HELD_OUT
     assert len({g.seed for g in everything}) == len(everything)
     assert {g.kind for g in everything} == set(KINDS)
     for g in everything:
@@ -151,12 +155,19 @@ def test_regimes_are_what_they_are_said_to_be():
         assert 0 <= g.noise <= 1
         assert 0.3 <= g.epsilon <= 4
     assert sum(g.kappa >= 10 for g in HELD_OUT) == 40
+    assert all(g.noise == 0 and g.kappa >= 10 for g in NOISELESS)
+    for g in FEW:
+        assert 0.1 <= g.share <= 0.5
+        assert g.noise <= 0.2
+        assert g.kappa >= 10
+        assert g.contaminated
 
 
 def test_draws_do_not_change():
     """A held-out regime is set aside once: no later change may draw it anew."""
     for g, known in (
-        (HELD_OUT[0], HELD_FIRST),
+        (EARLIER[0], EARLIER_FIRST),
+        (EARLIER[-1], EARLIER_LAST),
         (HELD_OUT[-1], HELD_LAST),
         (LARGE[-1], LARGE_LAST),
     ):
@@ -165,7 +176,7 @@ def test_draws_do_not_change():
 
 def test_large_regimes_are_those_that_the_others_leave_out():
     assert all(is_large(g) for g in LARGE)
-    assert not any(is_large(g) for g in DRAWN + HELD_OUT)
+    assert not any(is_large(g) for g in DRAWN + EARLIER + HELD_OUT + NOISELESS + FEW)
     assert len(DRAWN + HELD_OUT) >= 60
 
 
@@ -421,9 +432,12 @@ def test_refused_options(arguments: list[str], capsys: pytest.CaptureFixture[str
 def test_quick_is_small_and_groups_can_be_named():
     quick = command.chosen("all", quick=True)
     assert len(quick) <= 30
-    assert {p.group for p in quick} == {"facts", "drawn", "held-out", "tables"}
+    assert (
+        {"facts", "drawn", "held-out", "tables"} <= {p.group for p in quick} <= set(command.GROUPS)
+    )
     assert {p.group for p in command.chosen("held-out", quick=False)} == {"held-out"}
-    assert len(command.chosen("all", quick=False)) == len(FACTS + DRAWN + HELD_OUT + LARGE + TABLES)
+    everything = (FACTS, DRAWN, EARLIER, HELD_OUT, LARGE, NOISELESS, FEW, TABLES)
+    assert len(command.chosen("all", quick=False)) == sum(map(len, everything))
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,30 @@ from benchmarks.utility import affine, neighbours, page, picture
 from benchmarks.utility.cells import Affine, Answer, Contest, Grid, Reference, contests
 from benchmarks.utility.contenders import OURS
 from benchmarks.utility.effort import QUICK, WHOLE, Effort, has_grid
-from benchmarks.utility.problems import DRAWN, FACTS, HELD_OUT, LARGE, TABLES, Regime, Table, work
+from benchmarks.utility.problems import (
+    DRAWN,
+    EARLIER,
+    FACTS,
+    FEW,
+    HELD_OUT,
+    LARGE,
+    NOISELESS,
+    TABLES,
+    Regime,
+    Table,
+    work,
+)
 from benchmarks.utility.results import Entry, Results
 from stillspace.reproduce.store import Store
 from stillspace.reproduce.workers import run_cells
 
 HERE = Path(__file__).parent
-GROUPS = ("facts", "drawn", "held-out", "large", "tables", "all")
+GROUPS: dict[str, tuple[Regime, ...] | tuple[Table, ...]] = {
+    "facts": FACTS, "drawn": DRAWN, "earlier": EARLIER, "held-out": HELD_OUT, "large": LARGE,
+    "noiseless": NOISELESS, "few": FEW, "tables": TABLES,
+}  # fmt: skip
+QUICK_COUNTS = {"held-out": 8, "tables": 8, "drawn": 4}
+"""Of each group, if it has to be quick; 2 of the others."""
 LADDER = (4, 6, 8, 10, 12)
 """Columns with which diffprivlib and OpenDP are asked."""
 
@@ -51,7 +68,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, action="append", default=[], metavar="PATH")
     parser.add_argument("--jobs", type=int, default=2, help="processes of one thread (2)")
-    parser.add_argument("--regimes", choices=GROUPS, default="all")
+    parser.add_argument("--regimes", choices=(*GROUPS, "all"), default="all")
     parser.add_argument("--cache", type=Path, default=Path(".cache/utility"), metavar="FOLDER")
     options = parser.parse_args(arguments)
     if options.write and (options.quick or options.regimes != "all"):
@@ -62,16 +79,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def chosen(group: str, *, quick: bool) -> list[Regime | Table]:
     """Return the problems of a group; of each the first few small ones if it has to be quick."""
-    groups = {
-        "facts": FACTS, "drawn": DRAWN, "held-out": HELD_OUT, "large": LARGE, "tables": TABLES,
-    }  # fmt: skip
-    wanted = [groups[name] for name in groups if group in (name, "all")]
+    wanted = [GROUPS[name] for name in GROUPS if group in (name, "all")]
     if not quick:
         return [problem for problems in wanted for problem in problems]
     few: list[Regime | Table] = []
     for problems in wanted:
         small = [p for p in problems if work(p) <= QUICK.largest_grid]
-        few += small[: 8 if problems is not FACTS else 2]
+        few += small[: QUICK_COUNTS.get(problems[0].group, 2)]
     return few
 
 

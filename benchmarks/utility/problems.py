@@ -161,14 +161,15 @@ def is_large(regime: Regime) -> bool:
 
 
 def drawn(
-    group: str, seed: int, strong: int, weak: int = 0, *, large: bool = False
-) -> tuple[Regime, ...]:
+    group: str, seed: int, strong: int, weak: int = 0, *, large: bool = False,
+    noiseless: bool = False,
+) -> tuple[Regime, ...]:  # fmt: skip
     """Draw regimes: `strong` with κ ≥ 10 and `weak` with 1 ≤ κ < 10, from the seed alone."""
     rng = np.random.default_rng(seed)
     found: list[Regime] = []
     left = {True: strong, False: weak}
     while any(left.values()):
-        regime = _draw(rng)
+        regime = replace(_draw(rng), **({"noise": 0.0} if noiseless else {}))
         is_strong = regime.kappa >= 10.0
         if is_large(regime) != large or work(regime) > LARGEST or regime.kappa < 1.0:
             continue
@@ -176,6 +177,19 @@ def drawn(
             left[is_strong] -= 1
             name = f"{group} {len(found) + 1:02d}"
             found.append(replace(regime, name=name, group=group))
+    return tuple(found)
+
+
+def _few(group: str, seed: int, count: int) -> tuple[Regime, ...]:
+    """Draw regimes with κ ≥ 10 and .1 to .5 of inliers; outliers have no structure to win by."""
+    rng = np.random.default_rng(seed)
+    found: list[Regime] = []
+    while len(found) < count:
+        name, share = f"{group} {len(found) + 1:02d}", round(rng.uniform(0.1, 0.5), 3)
+        regime = replace(_draw(rng), name=name, group=group, share=share)
+        unstructured = regime.kind not in STRUCTURED
+        if unstructured and regime.kappa >= 10.0 and not is_large(regime) and regime.noise <= 0.2:
+            found.append(regime)
     return tuple(found)
 
 
@@ -205,10 +219,16 @@ def _draw(rng: np.random.Generator) -> Regime:
 
 
 DRAWN = drawn("drawn", 20261, strong=36, weak=12)
-HELD_OUT = drawn("held-out", 70607, strong=40, weak=10)
+EARLIER = drawn("earlier", 70607, strong=40, weak=10)
+"""Held out until the default's second phase was made longer by what they showed."""
+HELD_OUT = drawn("held-out", 41213, strong=40, weak=10)
 """Never looked at while the default was made."""
 LARGE = drawn("large", 90210, strong=8, large=True)
 """Nor these: what the limits above leave out of the same distribution."""
+NOISELESS = drawn("noiseless", 61009, strong=10, noiseless=True)
+"""Nor these: few of the others are noiseless."""
+FEW = _few("few", 51117, 12)
+"""Nor these: inliers in the minority."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from stillspace.adaptive import Answer
 from stillspace.parts.geometry import polar
 
 FIRST_CURVATURE, FIRST_CAP = 2.0, 0.3
-CAP, LEAST_CAP, LARGEST_CAP = 0.3, 1e-7, 0.5
-"""Distances below CAP/s count as CAP/s in the curvature: it is that of nearly all rows."""
+LEAST_CAP, LARGEST_CAP = 1e-7, 0.5
 DRIFT = 0.1
 """What the curvature's relative variance grows by in each step."""
 MEMORY = 0.8
@@ -36,18 +35,34 @@ class Belief:
     """Trace of the curvature."""
     v: float
     """Relative variance of s."""
+    part: float
     cap: float
+    """Distances below cap = part/s count as cap in the curvature: it is that of nearly all rows.
+
+    The curvature of inliers on the subspace can grow only while their share is above `part`.
+    """
     shape: FloatArray
     """Weighed sum of the traceless curvature matrices released so far."""
     weight: float = 0.0
-    squares: float = 0.0
+    variance: float = 0.0
+    """Weighed sum of the variances of an entry of their noise."""
+
+    @property
+    def weakest(self) -> float:
+        """The smallest eigenvalue of the curvature, at most: three standard deviations above."""
+        r = len(self.P)
+        if self.weight == 0.0:
+            return self.s / r
+        noise = sqrt(r * self.variance) / self.weight
+        least = float(np.linalg.eigvalsh(self.shape / self.weight)[0])
+        return self.s / r + (least + 3.0 * noise) / self.cap
 
     @classmethod
-    def at(cls, V: FloatArray, variance: float) -> Belief:
+    def at(cls, V: FloatArray, variance: float, part: float) -> Belief:
         """Start at V with an error of the given variance in each entry."""
         r = V.shape[1]
         P = variance * np.eye(r)
-        return cls(V, P, FIRST_CURVATURE, 1.0, FIRST_CAP, np.zeros((r, r)))
+        return cls(V, P, FIRST_CURVATURE, 1.0, part, FIRST_CAP, np.zeros((r, r)))
 
     def reopened(self, variance: float) -> Belief:
         """Return the belief with more doubt about V."""
@@ -63,7 +78,7 @@ class Belief:
         seen = self._curvature(scalar)
         if len(answers) > 2:
             seen = seen._shaped(answers[2])
-        H, P, sigma = seen._matrix(answers[2].sd if len(answers) > 2 else 0.0), self.P, gradient.sd
+        H, P, sigma = seen._matrix(), self.P, gradient.sd
         r = len(P)
         K = np.linalg.solve(H @ P @ H + sigma**2 * np.eye(r), H @ P)
         left = P - P @ H @ K
@@ -72,7 +87,7 @@ class Belief:
             seen,
             V=polar(self.V + G @ K),
             P=left,
-            cap=float(np.clip(CAP / seen.s, LEAST_CAP, LARGEST_CAP)),
+            cap=float(np.clip(seen.part / seen.s, LEAST_CAP, LARGEST_CAP)),
         )
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
@@ -95,16 +110,16 @@ class Belief:
             self,
             shape=MEMORY * self.shape + traceless,
             weight=MEMORY * self.weight + 1.0,
-            squares=MEMORY**2 * self.squares + 1.0,
+            variance=MEMORY**2 * self.variance + answer.sd**2,
         )
 
-    def _matrix(self, sd: float) -> FloatArray:
+    def _matrix(self) -> FloatArray:
         """Return H of trace s, shaped as far as the matrices stand out of their noise."""
         r = len(self.P)
         if self.weight == 0.0:
             return self.s / r * np.eye(r)
         values, U = np.linalg.eigh(self.shape / self.weight)
-        noise = sd**2 * self.squares / self.weight**2 * (r * (r + 1) / 2 - 1)
+        noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
         kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
         shaped = np.maximum(1.0 + kept * values * r / (self.s * self.cap), LEAST_SHAPE)
         return np.asarray((U * (shaped * self.s / shaped.sum())) @ U.T)

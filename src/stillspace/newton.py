@@ -15,7 +15,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.kalman import Belief
+from stillspace.kalman import LARGEST_CAP, Belief
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Query, SecondMoment
@@ -32,6 +32,10 @@ SCALAR_SHARE = MATRIX_SHARE = 0.03
 
 FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
 """Steps of the first phase, at least; of the second; and of the first, at most."""
+CHECKED_AFTER, SHARPER, MORE_STEPS = 3, 1.5, 40
+"""If after so many steps of the second phase the gradient still moves, and the curvature has grown
+by this factor, there are so many more."""
+MOST_STEPS = MOST_FIRST_STEPS + CHECKED_AFTER + MORE_STEPS
 FIRST_PART = 0.1
 """What FIRST_STEPS of the first phase take of the gradient's share."""
 STILL_MOVES = 5.0
@@ -39,6 +43,8 @@ STILL_MOVES = 5.0
 
 CUT_FROM, CUT, LARGEST_CUT = 5, 3.0, 0.75
 """From this step on, rows farther away than min(CUT/s, LARGEST_CUT) are left out."""
+LARGEST_PART, ALONE = 0.3, 1.25
+"""The largest part of the curvature's cap (see `_part`), and what one direction's share counts."""
 REOPENED = 0.05
 """What the error's variance grows by, over D − r, when the cut moves the optimum."""
 
@@ -46,6 +52,8 @@ JUDGED_AT, NOISY = 3, 2.2
 """After so many steps the mean weight 1/d tells a noisy table: below NOISY (see `_judge`)."""
 HOPELESS = 0.003
 """The d² above which steps on a noisy table could show nothing."""
+SPLIT = 0.2
+"""A direction with less than this part of the mean weight is held by other rows (see `_split`)."""
 COMPARED_AT, AGREE = 10, 1.5
 """When steps on a noisy table are compared with the start, and how near is agreement."""
 RELIABLE = 10.0
@@ -86,6 +94,8 @@ class Steps:
     start: FloatArray
     weight_unit: float
     """Mean of ‖y‖² at the start: s over it is the mean weight."""
+    weakest_unit: float
+    """Mean of y² along the weakest direction of the start."""
     pca_error: float
     """d² that private PCA would have with the whole budget, as far as noise goes."""
     kappa: float
@@ -98,6 +108,8 @@ class Steps:
     cut: float = inf
     end: int | None = None
     """The step after which the second phase ends; None in the first."""
+    check: tuple[int, float] | None = None
+    """The step that tells whether the second phase must be longer, and s when it began."""
     doubt: bool = False
     route: str = "newton"
 
@@ -152,14 +164,14 @@ class DampedNewton:
     @property
     def n_passes(self) -> int:
         """Three second moments and the steps."""
-        return 3 + MOST_FIRST_STEPS + LAST_STEPS
+        return 3 + MOST_STEPS
 
     @property
     def coordinates(self) -> int:
         """The largest number of normals that a run may draw."""
         D, r = self.D, self.r
         step = D * r + 1 + r * (r + 1) // 2
-        return 3 * (D * (D + 1) // 2) + (MOST_FIRST_STEPS + LAST_STEPS) * step
+        return 3 * (D * (D + 1) // 2) + MOST_STEPS * step
 
     def begin(self, allowance: Allowance) -> State:
         """Return the state before the first release."""
@@ -225,12 +237,27 @@ class DampedNewton:
             moment,
             V,
             weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
+            weakest_unit=float(spectrum.signal[-1] + spectrum.bulk),
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
             kappa=spectrum.kappa / sqrt(moment.share),
             parts=(1.0 - moment.share - scalar - matrix, scalar, matrix),
-            belief=Belief.at(V, 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2),
+            belief=Belief.at(
+                V,
+                0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
+                part=self._part(allowance, spectrum.signal),
+            ),
             spent=moment.share,
         )
+
+    def _part(self, allowance: Allowance, signal: FloatArray) -> float:
+        """Return the share of near rows from which on the curvature can grow.
+
+        Half of the signal is enough, but neither one direction alone nor noise.
+        """
+        query = Curvature(self.D, self.r, LARGEST_CAP)
+        noise = allowance.sd(query, SCALAR_SHARE / (FIRST_STEPS + LAST_STEPS))
+        alone = ALONE * float(signal[0]) if self.r > 1 else 0.0
+        return min(LARGEST_PART, max(float(signal.sum()) / 2.0, alone, 3.0 * noise))
 
     def _looked_last(self, state: LastLook, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
@@ -290,12 +317,34 @@ class DampedNewton:
         apart = subspace_error(state.belief.V.T, state.start.T)
         return apart < AGREE * (self._error(state.belief.P) + state.pca_error / state.moment.share)
 
-    def _next_phase(self, state: Steps, surprise: float) -> Steps | Found:
-        k = state.k
+    def _split(self, state: Steps) -> bool:
+        """Whether different rows hold different directions: a cluster took some of them.
+
+        Inliers near one subspace have about the same mean weight 1/d along all of its directions,
+        also where they vary less along some.
+        """
+        weakest = state.belief.weakest / state.weakest_unit
+        return weakest < SPLIT * state.belief.s / state.weight_unit
+
+    def _sharpens(self, state: Steps) -> bool:
+        """Whether the curvature has grown as it does near noiseless inliers: as 1/error."""
+        assert state.check is not None
+        at, before = state.check
+        return state.k == at and state.belief.s > SHARPER * before
+
+    def _next_phase(self, state: Steps, surprise: float) -> State:
+        k, moves = state.k, surprise >= STILL_MOVES
         if state.end is None:
-            moves = surprise >= STILL_MOVES and k < MOST_FIRST_STEPS
-            settled = k >= FIRST_STEPS and not state.doubt and not moves
-            return replace(state, end=k + LAST_STEPS) if settled else state
+            goes_on = k < FIRST_STEPS or state.doubt or (moves and k < MOST_FIRST_STEPS)
+            if goes_on:
+                return state
+            if self._split(state):
+                route = "private PCA: different rows hold different directions"
+                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route)
+            check = k + CHECKED_AFTER, state.belief.s
+            return replace(state, end=k + LAST_STEPS, check=check)
+        if moves and self._sharpens(state):
+            return replace(state, end=k + MORE_STEPS)
         if k < state.end:
             return state
         n, s = state.allowance.size, state.belief.s
