@@ -55,11 +55,9 @@ class DVersusR(PhaseTransition):
             ours=recovery_text(pick(table, column="ours")),
             label="holds" if len(work["honest"]) == len(FULL_BATCH) else "holds in part",
             judgement=(
-                "At the honest budget "
-                + (", ".join(work["honest"]) or "none of them")
-                + " recover the subspace in the smallest cell. As printed, "
-                + (", ".join(work["as-printed"]) or "none of them")
-                + f" do. {convex_noise(table)}"
+                "Full-batch methods that recover the subspace in the smallest cell: at the honest "
+                f"budget {', '.join(work['honest']) or 'none'}; as printed "
+                f"{', '.join(work['as-printed']) or 'none'}. {convex_noise(table)}"
             ),
         )
 
