@@ -43,9 +43,11 @@ def sources(ours: bool) -> str:
     """Return a digest of the sources that a result depends on."""
     library, here = Path(stillspace.__file__).parent, Path(__file__).parent
     digest = hashlib.sha256()
+    left_out = _NO_FIT if ours else _NO_FIT | _OURS_ALONE
     for path in sorted(library.rglob("*.py")):
-        part = path.relative_to(library).parts[0]
-        if part not in _NO_FIT and (ours or part not in _OURS_ALONE):
+        inside = path.relative_to(library).as_posix()
+        within = {inside, *(parent.as_posix() for parent in Path(inside).parents)}
+        if path.name != "__init__.py" and not within & left_out:  # those only name others
             digest.update(path.read_bytes())
     for name in ("problems", "references", "coinpress", "power", "contenders", "hindsight"):
         digest.update((here / f"{name}.py").read_bytes())

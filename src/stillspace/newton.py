@@ -18,7 +18,14 @@ from stillspace.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.kalman import LARGEST_CAP, Belief
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import top_eigenvectors
-from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Query, SecondMoment
+from stillspace.parts.queries import (
+    Curvature,
+    CurvatureMatrix,
+    GeometricMedian,
+    Glad,
+    Query,
+    SecondMoment,
+)
 from stillspace.spectrum import Spectrum, count_components
 
 FIRST_LOOK = 0.1
@@ -27,6 +34,13 @@ WEAK = 4.0
 """κ̂ below which the second moment gets everything: plain private PCA."""
 TOP_UP = 6.0
 """The start gets the share TOP_UP/κ̂², if that is more than the first look's."""
+MEAN_SHARE = 0.01
+"""Of the mean of the rows, which a cluster of outliers has and centred inliers have not."""
+CLEAR = 5.0
+"""The mean is set aside if it is this many standard deviations off noise."""
+COUNT_SHARE, COUNT_CAP, ENOUGH = 0.004, 0.3, 0.5
+"""Of each of two counts of rows near the start with the mean and without, what near is, and which
+part of the first the second must be."""
 SCALAR_SHARE = MATRIX_SHARE = 0.03
 """Of the curvature and of the curvature matrix, in all steps together."""
 
@@ -49,7 +63,7 @@ REOPENED = 0.05
 """What the error's variance grows by, over D − r, when the cut moves the optimum."""
 
 JUDGED_AT, NOISY = 3, 2.2
-"""After so many steps the mean weight 1/d tells a noisy table: below NOISY (see `_judge`)."""
+"""After so many steps the mean weight 1/d tells a noisy table: below NOISY (see `_noisy`)."""
 HOPELESS = 0.003
 """The d² above which steps on a noisy table could show nothing."""
 SPLIT = 0.2
@@ -75,6 +89,13 @@ class Moment:
         value = (self.share * self.value + share * answer.value) / total
         return Moment(value, total, self.sd * sqrt(self.share / total))
 
+    def without(self, direction: FloatArray | None) -> FloatArray:
+        """Return the second moment of what is orthogonal to a direction."""
+        if direction is None:
+            return self.value
+        Q = np.eye(len(direction)) - np.outer(direction, direction)
+        return np.asarray(Q @ self.value @ Q)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
@@ -86,11 +107,34 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MeanLook:
+    """Between the second moment and the steps: the mean is asked for."""
+
+    allowance: Allowance
+    moment: Moment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """There is a mean: rows near the start with it are counted, then near the one without."""
+
+    allowance: Allowance
+    moment: Moment
+    aside: FloatArray
+    near: Answer | None = None
+    """How many are near the start with the mean."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Steps:
     """In the loop."""
 
     allowance: Allowance
     moment: Moment
+    aside: FloatArray | None
+    """The direction of the mean, if the start has none of it."""
+    better: bool
+    """Whether clearly more rows are near this start than near the one with the mean."""
     start: FloatArray
     weight_unit: float
     """Mean of ‖y‖² at the start: s over it is the mean weight."""
@@ -133,6 +177,7 @@ class LastLook:
     size: int
     route: str
     steps: Steps | None = None
+    aside: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +190,7 @@ class Found:
     route: str
 
 
-State: TypeAlias = Look | Steps | LastLook | Found
+State: TypeAlias = Look | MeanLook | Steps | Comparison | LastLook | Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +208,15 @@ class DampedNewton:
 
     @property
     def n_passes(self) -> int:
-        """Three second moments and the steps."""
-        return 3 + MOST_STEPS
+        """Three second moments, the mean, two counts, steps in vain, and the steps."""
+        return 6 + JUDGED_AT + MOST_STEPS
 
     @property
     def coordinates(self) -> int:
         """The largest number of normals that a run may draw."""
         D, r = self.D, self.r
         step = D * r + 1 + r * (r + 1) // 2
-        return 3 * (D * (D + 1) // 2) + MOST_STEPS * step
+        return 3 * (D * (D + 1) // 2) + D + 2 + (JUDGED_AT + MOST_STEPS) * step
 
     def begin(self, allowance: Allowance) -> State:
         """Return the state before the first release."""
@@ -183,6 +228,12 @@ class DampedNewton:
             return None
         if isinstance(state, Look | LastLook):
             return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),))
+        if isinstance(state, MeanLook):
+            return Ask(np.zeros(self.D), ((GeometricMedian(self.D), MEAN_SHARE),))
+        if isinstance(state, Comparison):
+            aside = None if state.near is None else state.aside
+            V = top_eigenvectors(state.moment.without(aside), self.r)
+            return Ask(V, ((Curvature(self.D, self.r, COUNT_CAP), COUNT_SHARE),))
         D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
         queries: list[tuple[Query, float]] = [
@@ -199,6 +250,10 @@ class DampedNewton:
             return self._stepped(state, answers)
         if isinstance(state, Look):
             return self._looked(state, answers[0])
+        if isinstance(state, MeanLook):
+            return self._saw_mean(state, answers[0])
+        if isinstance(state, Comparison):
+            return self._compared(state, answers[0])
         assert isinstance(state, LastLook)
         return self._looked_last(state, answers[0])
 
@@ -225,28 +280,55 @@ class DampedNewton:
         wanted = TOP_UP / kappa**2
         if first and wanted > moment.share:
             return Look(state.allowance, wanted - moment.share, moment)
-        return self._enter(state.allowance, moment, spectrum)
+        return MeanLook(state.allowance, moment)
 
-    def _enter(self, allowance: Allowance, moment: Moment, spectrum: Spectrum) -> Steps:
+    def _saw_mean(self, state: MeanLook, answer: Answer) -> State:
+        """Where there is a mean, ask whether a start without it is nearly as good.
+
+        Inliers around the origin have none; a cluster of outliers is nearly all mean.
+        """
+        squares = float(answer.value @ answer.value)
+        surprise = (squares / answer.sd**2 - self.D) / sqrt(2.0 * self.D)
+        if surprise >= CLEAR:
+            return Comparison(state.allowance, state.moment, answer.value / sqrt(squares))
+        return self._enter(state.allowance, state.moment, state.moment.share + MEAN_SHARE)
+
+    def _compared(self, state: Comparison, answer: Answer) -> State:
+        """Set the mean aside if enough rows are near without it, by two standard deviations."""
+        if state.near is None:
+            return replace(state, near=answer)
+        near, left, sd = float(state.near.value), float(answer.value), answer.sd
+        aside = state.aside if left > ENOUGH * near + 2.0 * sqrt(1.0 + ENOUGH**2) * sd else None
+        better = left > near + 2.0 * sqrt(2.0) * sd
+        spent = state.moment.share + MEAN_SHARE + 2 * COUNT_SHARE
+        return self._enter(state.allowance, state.moment, spent, aside, better=better)
+
+    def _enter(
+        self, allowance: Allowance, moment: Moment, spent: float, aside: FloatArray | None = None,
+        *, better: bool = False,
+    ) -> Steps:  # fmt: skip
         D, r = self.D, self.r
         scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
-        V = top_eigenvectors(moment.value, r)
+        start = moment.without(aside)
+        V, spectrum = top_eigenvectors(start, r), Spectrum.of(start, moment.sd, r)
         return Steps(
             allowance,
             moment,
+            aside,
+            better,
             V,
             weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
             weakest_unit=float(spectrum.signal[-1] + spectrum.bulk),
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
             kappa=spectrum.kappa / sqrt(moment.share),
-            parts=(1.0 - moment.share - scalar - matrix, scalar, matrix),
+            parts=(1.0 - spent - scalar - matrix, scalar, matrix),
             belief=Belief.at(
                 V,
                 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
                 part=self._part(allowance, spectrum.signal),
             ),
-            spent=moment.share,
+            spent=spent,
         )
 
     def _part(self, allowance: Allowance, signal: FloatArray) -> float:
@@ -262,14 +344,14 @@ class DampedNewton:
     def _looked_last(self, state: LastLook, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
         moment = state.moment.plus(answer, state.share)
-        V = top_eigenvectors(moment.value, self.r)
-        steps = state.steps
+        left = moment.without(state.aside)
+        V, steps = top_eigenvectors(left, self.r), state.steps
         if steps is not None:
             errors = steps.pca_error / moment.share, self._error(steps.belief.P)
             part = errors[0] / (errors[0] + errors[1])
             other = steps.belief.V
             V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
-        error = Spectrum.of(moment.value, moment.sd, self.r, state.size).pca_error
+        error = Spectrum.of(left, moment.sd, self.r, state.size).pca_error
         return Found(V, moment, error, state.route)
 
     # --- the steps -------------------------------------------------------------------------
@@ -279,18 +361,28 @@ class DampedNewton:
         spent = state.spent + sum(state.shares)
         state = replace(state, belief=belief, k=state.k + 1, spent=spent)
         if state.k == JUDGED_AT and self._noisy(state):
-            if self._hopeless(state):
-                route = "private PCA: a noisy table, and too little budget to see outliers"
-                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route)
-            state = replace(state, doubt=True)
+            if state.aside is not None and not state.better:  # start again with the mean
+                return self._enter(state.allowance, state.moment, state.spent)
+            return self._doubted(state)
         if state.k >= CUT_FROM or state.doubt:
             state = self._cut(state)
         if state.doubt and state.k == COMPARED_AT:
             if self._agrees(state):
                 route = "private PCA and steps: a noisy table without visible outliers"
-                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route, state)
+                return self._back(state, route, state)
             state = replace(state, doubt=False, route="newton: a noisy table with outliers")
         return self._next_phase(state, surprise)
+
+    def _doubted(self, state: Steps) -> State:
+        """Go back at once, or begin the cut and compare later."""
+        if self._hopeless(state):
+            route = "private PCA: a noisy table, and too little budget to see outliers"
+            return self._back(state, route)
+        return self._cut(replace(state, doubt=True))
+
+    def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastLook:
+        left = 1.0 - state.spent
+        return LastLook(state.moment, left, state.allowance.size, route, steps, state.aside)
 
     def _cut(self, state: Steps) -> Steps:
         """Leave far rows out from now on; the optimum moves when that begins."""
@@ -339,8 +431,7 @@ class DampedNewton:
             if goes_on:
                 return state
             if self._split(state):
-                route = "private PCA: different rows hold different directions"
-                return LastLook(state.moment, 1.0 - state.spent, state.allowance.size, route)
+                return self._back(state, "private PCA: different rows hold different directions")
             check = k + CHECKED_AFTER, state.belief.s
             return replace(state, end=k + LAST_STEPS, check=check)
         if moves and self._sharpens(state):
