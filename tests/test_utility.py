@@ -16,9 +16,9 @@ from benchmarks.utility.cells import Contest, Grid, Reference, contests, sources
 from benchmarks.utility.hindsight import Fixed, build, grid
 from benchmarks.utility.problems import (
     DRAWN,
-    EARLIER,
     FACTS,
     FEW,
+    FRESH,
     HELD_OUT,
     KINDS,
     LARGE,
@@ -41,14 +41,14 @@ from stillspace.recipes import Facts
 from stillspace.reproduce.store import Store
 from stillspace.reproduce.workers import run_cells
 
-TINY = Regime("tiny 1", "held-out", 600, 6, 2, 0.7, "low-rank", 0.1, 3.0, rank=2, seed=3)
+TINY = Regime("tiny 1", "fresh", 600, 6, 2, 0.7, "low-rank", 0.1, 3.0, rank=2, seed=3)
 EFFORT = replace(
     effort.QUICK, least_seeds=3, most_seeds=3, other_seeds=2, table_seeds=3, every_plan=25
 )
 
-EARLIER_FIRST = (1814, 62, 7, 213363043)
-EARLIER_LAST = (3011, 446, 2, 449760018)
-HELD_LAST = (6948, 35, 2, 1995962452)
+HELD_FIRST = (1814, 62, 7, 213363043)
+HELD_LAST = (3011, 446, 2, 449760018)
+FRESH_LAST = (6948, 35, 2, 1995962452)
 LARGE_LAST = (87037, 43, 9, 1396974090)
 
 
@@ -142,9 +142,9 @@ def test_coinpress_radius_holds_nine_tenths_of_gaussian_rows(D: int):
 
 
 def test_regimes_are_what_they_are_said_to_be():
-    assert len(DRAWN) + len(HELD_OUT) >= 60
-    assert len(HELD_OUT) >= 20
-    everything = DRAWN + EARLIER + HELD_OUT
+    assert len(DRAWN) + len(FRESH) >= 60
+    assert len(FRESH) >= 20
+    everything = DRAWN + HELD_OUT + FRESH
     assert len({g.seed for g in everything}) == len(everything)
     assert {g.kind for g in everything} == set(KINDS)
     for g in everything:
@@ -154,7 +154,7 @@ def test_regimes_are_what_they_are_said_to_be():
         assert 0.5 <= g.share <= 1
         assert 0 <= g.noise <= 1
         assert 0.3 <= g.epsilon <= 4
-    assert sum(g.kappa >= 10 for g in HELD_OUT) == 40
+    assert sum(g.kappa >= 10 for g in FRESH) == 40
     assert all(g.noise == 0 and g.kappa >= 10 for g in NOISELESS)
     for g in FEW:
         assert 0.1 <= g.share <= 0.5
@@ -166,9 +166,9 @@ def test_regimes_are_what_they_are_said_to_be():
 def test_draws_do_not_change():
     """A held-out regime is set aside once: no later change may draw it anew."""
     for g, known in (
-        (EARLIER[0], EARLIER_FIRST),
-        (EARLIER[-1], EARLIER_LAST),
+        (HELD_OUT[0], HELD_FIRST),
         (HELD_OUT[-1], HELD_LAST),
+        (FRESH[-1], FRESH_LAST),
         (LARGE[-1], LARGE_LAST),
     ):
         assert (g.n, g.D, g.r, g.seed) == known
@@ -176,7 +176,7 @@ def test_draws_do_not_change():
 
 def test_large_regimes_are_those_that_the_others_leave_out():
     assert all(is_large(g) for g in LARGE)
-    assert not any(is_large(g) for g in DRAWN + EARLIER + HELD_OUT + NOISELESS + FEW)
+    assert not any(is_large(g) for g in DRAWN + HELD_OUT + FRESH + NOISELESS + FEW)
     assert len(DRAWN + HELD_OUT) >= 60
 
 
@@ -392,7 +392,7 @@ def test_ratios_are_of_medians_above_the_floor():
 def test_verdicts():
     good = [entry([1e-4] * 3, [1e-2] * 3, 1e-4) for _ in range(5)]
     met = {f.what: f.met for f in Results(good).figures()}
-    regret = next(value for what, value in met.items() if what.startswith("regret of auto, held"))
+    regret = next(value for what, value in met.items() if what.startswith("regret of auto, fresh"))
     assert regret is True
     bad = [*good, entry([6e-4] * 3, [1e-4] * 3, 1e-4)]
     figures = Results(bad).figures()
@@ -436,7 +436,7 @@ def test_quick_is_small_and_groups_can_be_named():
         {"facts", "drawn", "held-out", "tables"} <= {p.group for p in quick} <= set(command.GROUPS)
     )
     assert {p.group for p in command.chosen("held-out", quick=False)} == {"held-out"}
-    everything = (FACTS, DRAWN, EARLIER, HELD_OUT, LARGE, NOISELESS, FEW, TABLES)
+    everything = (FACTS, DRAWN, HELD_OUT, FRESH, LARGE, NOISELESS, FEW, TABLES)
     assert len(command.chosen("all", quick=False)) == sum(map(len, everything))
 
 

@@ -17,9 +17,9 @@ from benchmarks.utility.contenders import OURS
 from benchmarks.utility.effort import QUICK, WHOLE, Effort, has_grid
 from benchmarks.utility.problems import (
     DRAWN,
-    EARLIER,
     FACTS,
     FEW,
+    FRESH,
     HELD_OUT,
     LARGE,
     NOISELESS,
@@ -34,10 +34,10 @@ from stillspace.reproduce.workers import run_cells
 
 HERE = Path(__file__).parent
 GROUPS: dict[str, tuple[Regime, ...] | tuple[Table, ...]] = {
-    "facts": FACTS, "drawn": DRAWN, "earlier": EARLIER, "held-out": HELD_OUT, "large": LARGE,
+    "facts": FACTS, "drawn": DRAWN, "held-out": HELD_OUT, "fresh": FRESH, "large": LARGE,
     "noiseless": NOISELESS, "few": FEW, "tables": TABLES,
 }  # fmt: skip
-QUICK_COUNTS = {"held-out": 8, "tables": 8, "drawn": 4}
+QUICK_COUNTS = {"fresh": 8, "tables": 8, "drawn": 4}
 """Of each group, if it has to be quick; 2 of the others."""
 LADDER = (4, 6, 8, 10, 12)
 """Columns with which diffprivlib and OpenDP are asked."""

@@ -58,13 +58,13 @@ those medians counts. Below 1 ours is better than each of them. Regimes with n·
 {grid} have no such search (–): it would take minutes each.
 
 **κ** = nμλ_r/√D says how far the signal stands above the noise of a private second moment.
-**Held-out**, **large** and **noiseless** regimes (held-out in the figures) come from seeds that
-were not used while the default was made: n from 10³ to 10⁵, D from 10 to 500, r from 1 to 10,
-κ ≥ 1; held-out ones have n·D·max(r, 3) up to {work} and n·D² up to {moment}, large ones more, with
-n·D·max(r, 3) up to {largest}; noiseless ones are like held-out ones but for the noise.
-**Drawn** ones are like the held-out ones, from a seed that was looked at; so are **earlier** ones,
-which were held out from the first version of the default and then led to its longer second phase;
-**named** ones are those by which it was first judged. In the **few** regimes inliers are in the
+**Fresh**, **large** and **noiseless** regimes (fresh in the figures) come from seeds that were not
+used while the default was made: n from 10³ to 10⁵, D from 10 to 500, r from 1 to 10, κ ≥ 1; fresh
+ones have n·D·max(r, 3) up to {work} and n·D² up to {moment}, large ones more, with n·D·max(r, 3) up
+to {largest}; noiseless ones are like fresh ones but for the noise. **Drawn** ones are like fresh
+ones, from a seed that was looked at; so are **held-out** ones, which were set aside for the first
+version of the default and whose results then led to its longer second phase and to its look at
+the mean; **named** ones are those by which it was first judged. In the **few** regimes inliers are in the
 minority; they are in no figure but their own. d² below 1e-13 counts as 1e-13 in ratios. The
 optimum of GLAD, the mean distance, is called right where its d² to the truth is below .1. Intervals
 are by bootstrap over the seeds; a median is called at most equal where its interval reaches 1.
@@ -132,16 +132,16 @@ def page(results: Results, facts: dict[str, Any]) -> str:
             markdown(("contender", "median", "90 %", "worst", "regimes"), summary(results)),
             "\n## Named regimes\n",
             regimes_table(results.regimes("facts")),
-            "\n## Held-out regimes\n",
-            regimes_table(results.regimes("held-out")),
+            "\n## Fresh regimes\n",
+            regimes_table(results.regimes("fresh")),
             "\n## Large regimes\n",
             regimes_table(results.regimes("large")),
             "\n## Noiseless regimes\n",
             regimes_table(results.regimes("noiseless")),
             "\n## Drawn regimes\n",
             regimes_table(results.regimes("drawn")),
-            "\n## Earlier regimes\n",
-            regimes_table(results.regimes("earlier")),
+            "\n## Held-out regimes\n",
+            regimes_table(results.regimes("held-out")),
             "\n## Few inliers\n",
             regimes_table(results.regimes("few")),
             "\n## Real tables\n",

@@ -47,7 +47,7 @@ def _scatter(axes: Any, entries: list[Entry]) -> None:
             rotation_mode="anchor", va="bottom",
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="d² of Gaussian-noise PCA", ylabel="d² of ours")
-    axes.set_title("All regimes (filled: held-out)", fontsize=10)
+    axes.set_title("All regimes (filled: fresh)", fontsize=10)
     axes.legend(title="outliers", fontsize=7, title_fontsize=8)
 
 

@@ -219,9 +219,9 @@ def _draw(rng: np.random.Generator) -> Regime:
 
 
 DRAWN = drawn("drawn", 20261, strong=36, weak=12)
-EARLIER = drawn("earlier", 70607, strong=40, weak=10)
-"""Held out until the default's second phase was made longer by what they showed."""
-HELD_OUT = drawn("held-out", 41213, strong=40, weak=10)
+HELD_OUT = drawn("held-out", 70607, strong=40, weak=10)
+"""Held out from the first version of the default; later ones were made with their results."""
+FRESH = drawn("fresh", 41213, strong=40, weak=10)
 """Never looked at while the default was made."""
 LARGE = drawn("large", 90210, strong=8, large=True)
 """Nor these: what the limits above leave out of the same distribution."""

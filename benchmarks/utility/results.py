@@ -16,9 +16,9 @@ EXACT = 1e-13
 """A d² below this counts as this: an angle of 3e-7 is as good as none."""
 RECOVERS = 0.1
 """The non-private optimum is called right where its d² is below this."""
-SET_ASIDE = ("held-out", "large", "noiseless")
+SET_ASIDE = ("fresh", "large", "noiseless")
 """Groups of regimes that were never looked at while the default was made."""
-LOOKED_AT = ("facts", "drawn", "earlier")
+LOOKED_AT = ("facts", "drawn", "held-out")
 STRONG = 10.0
 """κ from which steps have a signal to follow."""
 
@@ -124,7 +124,7 @@ class Results:
             entries = [e for e in self.regimes(*groups) if _strong(e) and e.grid is not None]
             noisy = [e for e in entries if e.problem.noise > 0]  # type: ignore[union-attr]
             right = [e for e in noisy if _right(e)]
-            where = "held-out" if asked else "named, drawn and earlier (not asked)"
+            where = "fresh" if asked else "named, drawn and held-out (not asked)"
             if right:
                 values = np.array([e.regret() for e in right])
                 middle, high, worst = np.quantile(values, [0.5, 0.9, 1.0])
@@ -209,7 +209,7 @@ class Results:
         asked = [e for e in self.regimes("facts") if _structured(e) and e.problem.epsilon == 1.0]
         others = [
             e
-            for e in self.regimes("drawn", "earlier", *SET_ASIDE)
+            for e in self.regimes("drawn", "held-out", *SET_ASIDE)
             if _structured(e) and e.problem.epsilon >= 1.0 and _right(e) and _noise(e) > 0
         ]
         for entries, what, judged in (
@@ -242,7 +242,7 @@ class Results:
             note = f"median ratio {np.median(ratios):.2f}, 5–95 % "
             note += "–".join(f"{q:.2f}" for q in np.quantile(ratios, [0.05, 0.95]))
             if held.any():
-                note += f"; held-out regimes alone: {close[held].mean():.0%}"
+                note += f"; fresh regimes alone: {close[held].mean():.0%}"
             yield Figure(
                 f"predicted d² (given {given}) over measured, κ ≥ 10, GLAD optimum right",
                 "–" if uneven else "within 2× in 90 %",
