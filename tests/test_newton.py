@@ -9,17 +9,8 @@ from stillspace.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.datasets import make_haystack
 from stillspace.kalman import Belief
 from stillspace.metrics import subspace_error
-from stillspace.newton import (
-    ChosenNewton,
-    Comparison,
-    DampedNewton,
-    Found,
-    LastLook,
-    Look,
-    MeanLook,
-    Moment,
-    Steps,
-)
+from stillspace.newton import ChosenNewton, DampedNewton
+from stillspace.newton.states import Comparison, Found, LastLook, Look, MeanLook, Moment, Steps
 from stillspace.parts.geometry import polar
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import (

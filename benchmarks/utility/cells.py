@@ -32,7 +32,7 @@ _NO_FIT = {
 }  # fmt: skip
 """Parts of the library that no contender runs."""
 _OURS_ALONE = {
-    "estimators", "kalman.py", "median.py", "models.py", "narrowing.py", "newton.py", "pair_cut.py",
+    "estimators", "kalman.py", "median.py", "models.py", "narrowing.py", "newton", "pair_cut.py",
     "spectrum.py", "stages.py",
 }  # fmt: skip
 """Parts of the library that the other contenders do not run."""

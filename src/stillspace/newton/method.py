@@ -1,15 +1,10 @@
-"""The damped private Newton method with a late cut and a way back to private PCA (docs/newton.md).
-
-A method in the sense of `stillspace.adaptive`: it sees public facts and releases, and chooses the
-next release from them. Nothing here is random and nothing reads a row. Means are over the public
-number of rows; shares are of μ² and add up to 1.
-"""
+"""What the damped Newton method asks for, and what it makes of the answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, nan, sqrt
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +12,25 @@ from stillspace._typing import FloatArray
 from stillspace.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.kalman import LARGEST_CAP, Belief
 from stillspace.metrics import subspace_error
+from stillspace.newton.states import (
+    CHECKED_AFTER,
+    FIRST_STEPS,
+    LAST_STEPS,
+    MATRIX_SHARE,
+    MORE_STEPS,
+    MOST_FIRST_STEPS,
+    MOST_STEPS,
+    SCALAR_SHARE,
+    SHARPER,
+    Comparison,
+    Found,
+    LastLook,
+    Look,
+    MeanLook,
+    Moment,
+    State,
+    Steps,
+)
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.queries import (
     Curvature,
@@ -26,7 +40,7 @@ from stillspace.parts.queries import (
     Query,
     SecondMoment,
 )
-from stillspace.spectrum import Spectrum, count_components
+from stillspace.spectrum import Spectrum
 
 FIRST_LOOK = 0.1
 """Share of the first second moment."""
@@ -41,17 +55,6 @@ CLEAR = 5.0
 COUNT_SHARE, COUNT_CAP, ENOUGH = 0.004, 0.3, 0.5
 """Of each of two counts of rows near the start with the mean and without, what near is, and which
 part of the first the second must be."""
-SCALAR_SHARE = MATRIX_SHARE = 0.03
-"""Of the curvature and of the curvature matrix, in all steps together."""
-
-FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
-"""Steps of the first phase, at least; of the second; and of the first, at most."""
-CHECKED_AFTER, SHARPER, MORE_STEPS = 3, 1.5, 40
-"""If after so many steps of the second phase the gradient still moves, and the curvature has grown
-by this factor, there are so many more."""
-MOST_STEPS = MOST_FIRST_STEPS + CHECKED_AFTER + MORE_STEPS
-FIRST_PART = 0.1
-"""What FIRST_STEPS of the first phase take of the gradient's share."""
 STILL_MOVES = 5.0
 """The first phase goes on while the gradient is this many standard deviations off noise."""
 
@@ -72,125 +75,6 @@ COMPARED_AT, AGREE = 10, 1.5
 """When steps on a noisy table are compared with the start, and how near is agreement."""
 RELIABLE = 10.0
 """κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Moment:
-    """The mean of all releases of the second moment, weighed by their shares."""
-
-    value: FloatArray
-    share: float
-    sd: float
-    """Of the noise on a diagonal entry."""
-
-    def plus(self, answer: Answer, share: float) -> Moment:
-        """Return the mean with one release more."""
-        total = self.share + share
-        value = (self.share * self.value + share * answer.value) / total
-        return Moment(value, total, self.sd * sqrt(self.share / total))
-
-    def without(self, direction: FloatArray | None) -> FloatArray:
-        """Return the second moment of what is orthogonal to a direction."""
-        if direction is None:
-            return self.value
-        Q = np.eye(len(direction)) - np.outer(direction, direction)
-        return np.asarray(Q @ self.value @ Q)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """Before the steps: a release of the second moment is asked for."""
-
-    allowance: Allowance
-    share: float
-    moment: Moment | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanLook:
-    """Between the second moment and the steps: the mean is asked for."""
-
-    allowance: Allowance
-    moment: Moment
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
-    """There is a mean: rows near the start with it are counted, then near the one without."""
-
-    allowance: Allowance
-    moment: Moment
-    aside: FloatArray
-    near: Answer | None = None
-    """How many are near the start with the mean."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Steps:
-    """In the loop."""
-
-    allowance: Allowance
-    moment: Moment
-    aside: FloatArray | None
-    """The direction of the mean, if the start has none of it."""
-    better: bool
-    """Whether clearly more rows are near this start than near the one with the mean."""
-    start: FloatArray
-    weight_unit: float
-    """Mean of ‖y‖² at the start: s over it is the mean weight."""
-    weakest_unit: float
-    """Mean of y² along the weakest direction of the start."""
-    pca_error: float
-    """d² that private PCA would have with the whole budget, as far as noise goes."""
-    kappa: float
-    """κ̂ of the start."""
-    parts: tuple[float, float, float]
-    """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
-    belief: Belief
-    spent: float
-    k: int = 0
-    cut: float = inf
-    end: int | None = None
-    """The step after which the second phase ends; None in the first."""
-    check: tuple[int, float] | None = None
-    """The step that tells whether the second phase must be longer, and s when it began."""
-    doubt: bool = False
-    route: str = "newton"
-
-    @property
-    def shares(self) -> tuple[float, float, float]:
-        """Shares of the next step's three releases."""
-        gradient, scalar, matrix = self.parts
-        if self.end is None:
-            each = 1.0 / (FIRST_STEPS + LAST_STEPS)
-            return FIRST_PART * gradient / FIRST_STEPS, scalar * each, matrix * each
-        each = (1.0 - self.spent) / (self.end - self.k) / (gradient + scalar + matrix)
-        return gradient * each, scalar * each, matrix * each
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LastLook:
-    """All that is left goes to one more second moment; `steps` is what the loop found, if any."""
-
-    moment: Moment
-    share: float
-    size: int
-    route: str
-    steps: Steps | None = None
-    aside: FloatArray | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """The end."""
-
-    V: FloatArray
-    moment: Moment
-    error: float
-    route: str
-
-
-State: TypeAlias = Look | MeanLook | Steps | Comparison | LastLook | Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,50 +330,3 @@ class DampedNewton:
 
     def _error(self, P: FloatArray) -> float:
         return float((self.D - self.r) * np.trace(P))
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenNewton:
-    """`DampedNewton` with the number of components that its first second moment shows: free."""
-
-    D: int
-    most: int
-    name: ClassVar[str] = DampedNewton.name + ", the number of components chosen by the first look"
-
-    @property
-    def n_components(self) -> int:
-        """The largest number that may be chosen."""
-        return self.most
-
-    @property
-    def n_passes(self) -> int:
-        """As with a given number."""
-        return DampedNewton(self.D, self.most).n_passes
-
-    @property
-    def coordinates(self) -> int:
-        """Those of the largest number of components."""
-        return DampedNewton(self.D, self.most).coordinates
-
-    def begin(self, allowance: Allowance) -> tuple[DampedNewton, State, bool]:
-        """Return the state before the first release, which does not depend on the number."""
-        method = DampedNewton(self.D, self.most)
-        return method, method.begin(allowance), False
-
-    def ask(self, state: tuple[DampedNewton, State, bool]) -> Ask | None:
-        """Return what to release next."""
-        return state[0].ask(state[1])
-
-    def take(
-        self, state: tuple[DampedNewton, State, bool], answers: tuple[Answer, ...]
-    ) -> tuple[DampedNewton, State, bool]:
-        """Choose the number of components after the first look, then go on."""
-        method, inner, chosen = state
-        if not chosen:
-            look = answers[0]
-            method = replace(method, r=count_components(look.value, look.sd, self.most))
-        return method, method.take(inner, answers), True
-
-    def outcome(self, state: tuple[DampedNewton, State, bool]) -> Outcome:
-        """Return what was found, with as many components as were chosen."""
-        return state[0].outcome(state[1])
