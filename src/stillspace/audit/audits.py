@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
+from stillspace._shown import is_word_of, shown, words_of
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.adaptive import AdaptivePlan
 from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, trade_off
@@ -251,8 +252,8 @@ def _plan_target(
     neighbours: Any,
     random_state: int | None,
 ) -> Target:
-    if adversary not in ADVERSARIES:
-        msg = f"Unknown adversary {adversary!r}; known: {', '.join(ADVERSARIES)}."
+    if not is_word_of(adversary, ADVERSARIES):
+        msg = f"Unknown adversary {shown(adversary)}; known: {', '.join(ADVERSARIES)}."
         raise ValueError(msg)
     white = adversary == "white-box"
     if white and plan.event().non_private_reasons:
@@ -336,9 +337,9 @@ def _checked_bounds(
     if bounds is None:
         usual: BoundName = "trade-off" if curve else "clopper-pearson"
         return ("one-run",) if canaries > 1 else (usual,)
-    names = (bounds,) if isinstance(bounds, str) else tuple(bounds)
-    if not names or len(set(names)) < len(names) or any(name not in BOUNDS for name in names):
-        msg = f"bounds must be different names out of {', '.join(BOUNDS)}, got {bounds!r}."
+    names = cast("tuple[BoundName, ...] | None", words_of(bounds, BOUNDS))
+    if not names:
+        msg = f"bounds must be different names out of {', '.join(BOUNDS)}, got {shown(bounds)}."
         raise ValueError(msg)
     if canaries > 1 and names != ("one-run",):
         msg = (

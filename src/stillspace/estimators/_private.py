@@ -39,7 +39,7 @@ from stillspace.estimators._view import (
 )
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
 from stillspace.plan import GivenStart, fingerprint
-from stillspace.privacy import Budget, Guarantee, mu_from_budget
+from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
 from stillspace.recipes.facts import AnyPlan
@@ -92,12 +92,12 @@ class PrivateEstimator(SubspaceEstimator):
         norm_bound: float | None = None,
         cut_pairs: bool = False,
     ) -> Self:
-        hidden = self.neighboring_relation == "add-or-remove-one"
+        relation = checked_choice("neighboring_relation", self.neighboring_relation, RELATIONS)
+        hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, ("zero", "raise")) == "raise"
-        checked_choice("calibration", calibration, ("honest", "as-printed"))
         X = self._with_shape(X)
         told, D = checked_shape(X, hidden=hidden)
-        n = checked_public_size(self.neighboring_relation, self.public_size, told)
+        n = checked_public_size(relation, self.public_size, told)
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         view = self._view(D, n, mu_from_budget(epsilon, delta), narrows=algorithm in NARROWS)
         facts = self._facts(view, epsilon, delta, calibration)

@@ -15,6 +15,7 @@ from stillspace.ptr import PtrPlan
 from stillspace.release import Release
 
 Calibration: TypeAlias = Literal["honest", "as-printed"]
+CALIBRATIONS: tuple[Calibration, ...] = ("honest", "as-printed")
 
 
 @dataclass(frozen=True, slots=True)
