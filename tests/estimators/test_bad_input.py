@@ -99,6 +99,15 @@ def test_messages_of_pairs(make):
         make(2, center="pair").fit(X)
 
 
+@pytest.mark.parametrize(
+    ("center", "words"),
+    [("pairs", r"1…30 \(the number of pairs of rows\)"), (None, r"1…60 \(the number of rows\)")],
+)
+def test_a_batch_is_of_rows_or_of_pairs(center, words):
+    with pytest.raises(ValueError, match=words):
+        PrivateRobustPCA(2, algorithm="dp-sggd", center=center, batch_size=61).fit(X)
+
+
 @pytest.mark.parametrize("center", [None, "pairs"])
 def test_a_chosen_number_of_components_is_at_most_that_of_rows(center):
     fit = PrivateRobustPCA("auto", center=center).fit(X[:3])

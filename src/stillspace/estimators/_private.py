@@ -224,6 +224,7 @@ class PrivateEstimator(SubspaceEstimator):
             relation=self.neighboring_relation,  # type: ignore[arg-type]
             rows_per_person=checked_count("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
+            unit=unit,
         )
 
     def _set_released(self, result: Result, summaries: Mapping[str, FloatArray]) -> None:

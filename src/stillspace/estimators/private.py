@@ -63,7 +63,8 @@ class PrivateRobustPCA(PrivateEstimator):
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
-        Expected rows a step, for the stochastic algorithms; None means the paper's.
+        Expected rows a step (pairs of rows with center="pairs"), for the stochastic algorithms;
+        None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
         "sampling", "capped". A wrong name lists the right ones.

@@ -66,7 +66,7 @@ def named_sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
     batch_size = options.get("batch_size", min(n, max(1, round(paper))))
     if not isinstance(batch_size, int | np.integer) or not 1 <= batch_size <= n:
         msg = (
-            f"batch_size must be a whole number in 1…{n} (the number of rows), "
+            f"batch_size must be a whole number in 1…{n} (the number of {facts.unit}), "
             f"got {shown(batch_size)}."
         )
         raise ValueError(msg)
