@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,15 @@ def is_word_of(value: Any, allowed: Container[str]) -> bool:
     return isinstance(value, str) and value in allowed
 
 
-def words_of(value: Any, allowed: Container[str]) -> tuple[str, ...] | None:
-    """Return the different allowed words that a word or several are, or None if they are not."""
+def checked_words(name: str, value: Any, allowed: Collection[str]) -> tuple[str, ...]:
+    """Return a word, or several different ones, as a tuple."""
     several = isinstance(value, Iterable) and not isinstance(value, str)
     words = tuple(value) if several else (value,)
-    known = all(is_word_of(word, allowed) for word in words)
-    return words if known and len(set(words)) == len(words) else None
+    wrong = [word for word in words if not is_word_of(word, allowed)]
+    if wrong or len(set(words)) < len(words):
+        typed = wrong and isinstance(value, list | tuple) and isinstance(wrong[0], str)
+        got = shown(wrong[0]) if typed else shown(value)
+        known = ", ".join(map(repr, allowed))
+        msg = f"{name} must hold different ones of {known}, got {got}."
+        raise ValueError(msg)
+    return words

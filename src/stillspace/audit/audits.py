@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-from stillspace._shown import is_word_of, shown, words_of
+from stillspace._shown import checked_words, is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.adaptive import AdaptivePlan
 from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, trade_off
@@ -337,9 +337,9 @@ def _checked_bounds(
     if bounds is None:
         usual: BoundName = "trade-off" if curve else "clopper-pearson"
         return ("one-run",) if canaries > 1 else (usual,)
-    names = cast("tuple[BoundName, ...] | None", words_of(bounds, BOUNDS))
+    names = cast("tuple[BoundName, ...]", checked_words("bounds", bounds, BOUNDS))
     if not names:
-        msg = f"bounds must be different names out of {', '.join(BOUNDS)}, got {shown(bounds)}."
+        msg = f"bounds must name at least one of {', '.join(BOUNDS)}."
         raise ValueError(msg)
     if canaries > 1 and names != ("one-run",):
         msg = (

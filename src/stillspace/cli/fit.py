@@ -205,10 +205,13 @@ def _center(text: str | None, D: int, without_privacy: bool) -> Any:
         return text
     if text in (None, "none"):
         return "auto" if without_privacy and text is None else None
-    return _vector("--center", text, D)
+    return _vector("--center", text, D, words=("pairs", "median", "none"))
 
 
-def _vector(name: str, text: str | None, D: int) -> list[float] | None:
+def _vector(
+    name: str, text: str | None, D: int, *, words: tuple[str, ...] = ()
+) -> list[float] | None:
+    """Return numbers; an error lists the `words` that the option takes besides."""
     if text is None:
         return None
     try:
@@ -216,7 +219,8 @@ def _vector(name: str, text: str | None, D: int) -> list[float] | None:
     except ValueError:
         numbers = []
     if len(numbers) not in (1, D):
-        msg = f"{name} must be one number, or {D} with commas, one a column; got {text!r}."
+        allowed = ", ".join([*words, "one number"])
+        msg = f"{name} must be {allowed}, or {D} with commas, one a column; got {text!r}."
         raise UsageError(msg)
     return numbers * D if len(numbers) == 1 else numbers
 

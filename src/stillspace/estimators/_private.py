@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
+from stillspace._shown import checked_words
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, oriented
 from stillspace.estimators._validation import (
@@ -22,7 +23,6 @@ from stillspace.estimators._validation import (
     checked_code,
     checked_components,
     checked_count,
-    checked_names,
     checked_positive,
     checked_public_size,
     checked_shape,
@@ -109,7 +109,7 @@ class PrivateEstimator(SubspaceEstimator):
             median=view.radius is not None,
             cut=cut_pairs and view.paired,
             narrowed=narrowed_width(view.n_columns, facts.r) if narrows else None,
-            summaries=checked_names("summaries", self.summaries, tuple(SUMMARIES)),
+            summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
         )
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)

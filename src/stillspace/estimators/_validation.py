@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from stillspace._shown import is_word_of, shown, words_of
+from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.exceptions import PrivacyWarning
 
@@ -278,16 +278,6 @@ def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
         msg = f"{name} must be one of {words}, got {shown(value)}."
         raise ValueError(msg)
     return str(value)
-
-
-def checked_names(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a tuple of different names."""
-    names = words_of(value, allowed)
-    if names is None:
-        words = ", ".join(map(repr, allowed))
-        msg = f"{name} must hold different ones of {words}, got {shown(value)}."
-        raise ValueError(msg)
-    return names
 
 
 def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
