@@ -260,6 +260,69 @@ def test_damaged_models_are_refused(change: dict[str, object], stored: Path) -> 
         load_model(stored)
 
 
+@pytest.fixture
+def summed_up(tmp_path: Path) -> Path:
+    path = tmp_path / "model.npz"
+    fit = PrivateRobustPCA(2, center="pairs", summaries=("variances", "distances")).fit(DATA.X)
+    fit.pair_cut_ = 3.0
+    save_model(fit, path)
+    return path
+
+
+NO_NUMBERS = [-1.0, float("nan"), float("inf"), True, "1", [1.0], {}]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=str)
+@pytest.mark.parametrize("name", ["pair_cut", "error_estimate", "variances", "distance_quantiles"])
+def test_numbers_that_no_fit_releases_are_refused(name, value, summed_up) -> None:
+    released = about(summed_up)["released"]
+    assert load_model(summed_up).pair_cut_ == 3.0
+    several = isinstance(released[name], list)
+    damaged = [value, *released[name][1:]] if several else value
+    rewrite(summed_up, about={"released": {**released, name: damaged}})
+    with pytest.raises(ValueError, match="not a whole stillspace model file"):
+        load_model(summed_up)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"n_iter": value} for value in [0, 1.5, None, *NO_NUMBERS]),
+        *({"parameters": {"epsilon": value}} for value in NO_NUMBERS[1:3]),
+    ],
+    ids=str,
+)
+def test_other_damaged_numbers_are_refused(change, stored) -> None:
+    rewrite(stored, about=change)
+    with pytest.raises(ValueError, match="not a whole stillspace model file"):
+        load_model(stored)
+
+
+@pytest.mark.parametrize("change", [{"pair_cut": 0.0}, {"variances": [1.0]}], ids=str)
+def test_a_zero_cut_and_a_missing_variance_are_refused(change, summed_up) -> None:
+    rewrite(summed_up, about={"released": {**about(summed_up)["released"], **change}})
+    with pytest.raises(ValueError, match="not a whole stillspace model file"):
+        load_model(summed_up)
+
+
+def test_an_endless_number_is_refused(summed_up) -> None:
+    with np.load(summed_up, allow_pickle=False) as kept:
+        members = dict(kept)
+    text = str(members["about"]).replace('"pair_cut": 3.0', '"pair_cut": 1e999')
+    np.savez(summed_up, **{**members, "about": np.array(text)})
+    with pytest.raises(ValueError, match="not a whole stillspace model file"):
+        load_model(summed_up)
+
+
+def test_quantiles_of_which_nothing_is_known_come_back(tmp_path: Path) -> None:
+    fit = PrivatePCA(2, summaries=("distances",)).fit(DATA.X)
+    fit.distance_quantiles_ = np.full(6, np.nan)  # as when all noisy counts are negative
+    save_model(fit, tmp_path / "m.npz")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "m.npz").distance_quantiles_, np.full(6, np.nan)
+    )
+
+
 def test_another_format_is_named(stored: Path) -> None:
     rewrite(stored, about={"format": 99, "stillspace": "7.0"})
     with pytest.raises(ValueError, match=r"format 99, written by stillspace '7.0'; .* format 2"):

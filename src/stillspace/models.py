@@ -21,6 +21,7 @@ from stillspace import __version__
 from stillspace._files import write_atomically
 from stillspace._typing import FloatArray
 from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace.estimators._private import QUANTILES
 from stillspace.privacy import Guarantee
 from stillspace.sketch import Sketch
 
@@ -137,10 +138,14 @@ def _about(estimator: Model) -> dict[str, Any]:
 def _released(estimator: Model) -> dict[str, Any]:
     """Return what a private fit released besides the subspace."""
     found = {name: getattr(estimator, f"{name}_", None) for name in _RELEASED}
-    error = found["error_estimate"]
-    if error is not None and not np.isfinite(error):
-        found["error_estimate"] = None
-    return {name: _plain(value) for name, value in found.items()}
+    return {name: _plain(_with_gaps(value)) for name, value in found.items()}
+
+
+def _with_gaps(value: Any) -> Any:
+    """Return None for NaN, which says that nothing is known: JSON has no word for it."""
+    if isinstance(value, np.ndarray):
+        return [_with_gaps(item) for item in value.tolist()]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
@@ -170,11 +175,18 @@ def _read(content: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         text = stored["about"]
         if text.dtype.kind != "U" or text.shape != ():
             raise ValueError("the description is no text")
-        about: dict[str, Any] = json.loads(str(text))
+        about: dict[str, Any] = json.loads(str(text), parse_constant=_finite, parse_float=_finite)
         arrays = {name: stored[name] for name in _ARRAYS}
     if about["kind"] != _KIND:
         raise ValueError("the description is of something else")
     return about, arrays
+
+
+def _finite(text: str) -> float:
+    """Return a number of the description; NaN and infinity are never written."""
+    if not np.isfinite(float(text)):
+        raise ValueError("a number is not finite")
+    return float(text)
 
 
 def _check_format(about: Mapping[str, Any]) -> None:
@@ -205,7 +217,7 @@ def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Mode
     model.n_features_in_ = len(arrays["center"])
     if not isinstance(model, RobustPCA):
         _set_released(model, about["released"])
-    model.n_iter_ = int(about["n_iter"])
+    model.n_iter_ = _count(about["n_iter"])
     model.plan_text_ = str(about["plan"])
     model.privacy_ = Guarantee.from_dict(about["privacy"])
     if about["converged"] is not None:
@@ -220,14 +232,35 @@ def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Mode
 
 
 def _set_released(model: Any, released: Mapping[str, Any]) -> None:
-    error = released["error_estimate"]
-    model.error_estimate_ = np.nan if error is None else float(error)
+    """Set what was released besides the subspace; numbers that no fit releases raise."""
+    model.error_estimate_ = _released_number(released["error_estimate"])
     model.route_ = str(released["route"])
     cut = released.get("pair_cut")
-    model.pair_cut_ = None if cut is None else float(cut)
-    for name in ("variances", "distance_quantiles"):
+    if cut == 0.0:
+        raise ValueError("a length from which pairs are left out is positive")
+    model.pair_cut_ = None if cut is None else _released_number(cut)
+    lengths = {"variances": len(model.components_), "distance_quantiles": len(QUANTILES)}
+    for name, length in lengths.items():
         value = released[name]
-        setattr(model, f"{name}_", None if value is None else np.array(value, dtype=np.float64))
+        if value is not None and len(value) != length:
+            raise ValueError("not as many numbers as a fit releases")
+        made = None if value is None else np.array([_released_number(item) for item in value])
+        setattr(model, f"{name}_", made)
+
+
+def _released_number(value: Any) -> float:
+    """Return an error, a length or a variance; NaN for None."""
+    if value is None:
+        return np.nan
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0.0:
+        raise ValueError("not a number that a fit releases")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("not a number of iterations")
+    return value
 
 
 def _check_arrays(arrays: Mapping[str, FloatArray], sketch: Sketch | None) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
+from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 from stillspace.newton import FIRST_LOOK, MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
 from stillspace.privacy import Relation, mu_from_budget
@@ -202,6 +203,7 @@ def _check(
     if not 1.0 <= anisotropy < inf:
         msg = f"The assumed anisotropy must be a number of at least 1, got {anisotropy!r}."
         raise ValueError(msg)
-    if relation not in RELATIONS:
-        msg = f"The neighbouring relation must be one of {', '.join(RELATIONS)}, got {relation!r}."
+    if not is_word_of(relation, RELATIONS):
+        known = ", ".join(RELATIONS)
+        msg = f"The neighbouring relation must be one of {known}, got {shown(relation)}."
         raise ValueError(msg)

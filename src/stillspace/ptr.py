@@ -102,8 +102,9 @@ class PtrPlan:
         least = plan.n_blocks * ROWS_A_COMPONENT * (self.n_components + 1)
         if self.size < least:
             msg = (
-                f"Propose-test-release needs {plan.n_blocks} blocks here, at least {least} rows, "
-                f"and there are {self.size}; use algorithm='auto'."
+                f"Propose-test-release needs {plan.n_blocks} blocks here, at least {least} rows "
+                f"(pairs of rows with center='pairs'), and there are {self.size}; use "
+                "algorithm='auto'."
             )
             raise ValueError(msg)
         return plan

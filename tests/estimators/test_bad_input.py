@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace import Budget, PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace import recipes as recipes_module
+from stillspace._shown import shown
+from stillspace.audit import audit, make_neighbours, search_sensitivity
 from stillspace.datasets import make_haystack
+from stillspace.prediction import predict
+from stillspace.privacy import GaussianEvent
+from stillspace.recipes import Facts, make_plan
+from stillspace.theory import iteration_bound
 
 SECRET = 918273.645
 X = make_haystack(60, 5, 2, random_state=0).X
@@ -90,6 +97,15 @@ def test_messages_of_pairs(make):
         make(2, center="pairs").fit(X[:3])
     with pytest.raises(ValueError, match="None, 'pairs', 'median' or an array of 5 public"):
         make(2, center="pair").fit(X)
+
+
+@pytest.mark.parametrize(
+    ("center", "words"),
+    [("pairs", r"1…30 \(the number of pairs of rows\)"), (None, r"1…60 \(the number of rows\)")],
+)
+def test_a_batch_is_of_rows_or_of_pairs(center, words):
+    with pytest.raises(ValueError, match=words):
+        PrivateRobustPCA(2, algorithm="dp-sggd", center=center, batch_size=61).fit(X)
 
 
 @pytest.mark.parametrize("center", [None, "pairs"])
@@ -225,3 +241,90 @@ def test_no_convergence_is_said():
         fit = RobustPCA(2, algorithm="irls", max_iter=1).fit(X)
     assert not fit.converged_
     assert RobustPCA(2).fit(X).converged_
+
+
+class Odd:
+    """No answer to ==, no hash, and a repr that tells a record."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return np.array([True, False])
+
+    def __repr__(self):
+        return f"Odd({SECRET})"
+
+
+ODD = {
+    "array": np.full(3, SECRET),
+    "array of words": np.array(["auto", "honest"]),
+    "table": X,
+    "list": [SECRET, "auto"],
+    "dict": {"auto": SECRET},
+    "nan": float("nan"),
+    "set": {SECRET},
+    "bytes": b"918273.645",
+    "object": Odd(),
+    "endless": 10**5000,
+}
+
+
+def one_clear_sentence(error):
+    text = str(error)
+    told = ("918273", "ambiguous", "unhashable", "not iterable", "Exceeds")
+    return len(text) < 300 and not any(words in text for words in told)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+@pytest.mark.parametrize("odd", ODD)
+def test_every_parameter_refuses_odd_values(make, odd):
+    for name in sorted(make().get_params()):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            make(**{name: ODD[odd]}).fit(X)
+        text = str(caught.value)
+        assert one_clear_sentence(text), text
+        assert name in text or (name, odd) == ("algorithm_options", "dict"), text
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_every_option_refuses_odd_values(odd):
+    for private, recipes in ((False, recipes_module.ROBUST), (True, recipes_module.PRIVATE)):
+        make = PrivateRobustPCA if private else RobustPCA
+        for algorithm, recipe in recipes.items():
+            for name in set(recipe.options) - set(make().get_params()) - {"n_iter"}:
+                with pytest.raises((ValueError, TypeError)) as caught:
+                    make(algorithm=algorithm, algorithm_options={name: ODD[odd]}).fit(X)
+                assert one_clear_sentence(caught.value), (algorithm, name, str(caught.value))
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_words_are_asked_for_in_one_way(odd, tmp_path):
+    value = ODD[odd]
+    facts = Facts(400, 2, 1, 3.0, 1e-5)
+    plan = make_plan("dp-ggd", facts, n_iter=2, start=np.eye(1, 2))
+    bounds = {"radius": 0.1, "start": 0.5, "stability": 1.0, "D": 5, "r": 2}
+    for refused in (
+        lambda: predict(1000, 5, 2, epsilon=1.0, relation=value),
+        lambda: audit(plan, delta=1e-5, adversary=value),
+        lambda: audit(plan, delta=1e-5, bounds=value),
+        lambda: make_neighbours(plan, 0.3, value),
+        lambda: search_sensitivity(storages=[value]),
+        lambda: iteration_bound(value, **bounds),
+        lambda: make_haystack(20, 5, 2, outliers=value),
+        lambda: GaussianEvent(1.0, 1.0, 2.0, sampling=value),
+        lambda: Budget(tmp_path / "ledger", 1.0, 1e-6, kind=value),
+        lambda: Budget(tmp_path / "ledger", 1.0, 1e-6, neighboring_relation=value),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            refused()
+        assert one_clear_sentence(caught.value), str(caught.value)
+
+
+def test_what_is_told_of_a_value():
+    assert shown("pair") == "'pair'"
+    assert shown(0.5) == "0.5"
+    assert shown(-3) == "-3"
+    assert shown(None) == "None"
+    assert shown("x" * 61) == "a text of 61 characters"
+    assert shown(X) == "a value of type ndarray"
+    assert shown((SECRET,)) == "a value of type tuple"

@@ -3,100 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
+from stillspace._shown import checked_words, is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.adaptive import AdaptivePlan
+from stillspace.audit.attacks import (
+    ADVERSARIES,
+    Adversary,
+    Coins,
+    FunctionAttack,
+    PlanAttack,
+    Target,
+)
 from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, trade_off
 from stillspace.audit.neighbours import Neighbours, candidates
 from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, count
-from stillspace.audit.scores import WhiteBox, fit_score
 from stillspace.parts.noise import secure_generator, seeded_generator
-from stillspace.parts.outputs import Last
 from stillspace.plan import Plan
 from stillspace.privacy import Guarantee
-from stillspace.rows import MemoryRows
-from stillspace.run import run
 
 __all__ = ["audit"]
 
-Adversary: TypeAlias = Literal["white-box", "last-iterate", "components"]
-ADVERSARIES: tuple[Adversary, ...] = ("white-box", "last-iterate", "components")
 BOUNDS: tuple[BoundName, ...] = ("trade-off", "clopper-pearson", "accuracy", "one-run")
-
-Coins: TypeAlias = npt.NDArray[np.bool_]
 
 _PILOT, _PILOT_RUNS = 4, 60
 """Runs a candidate: enough to measure information, or to see a score's mean."""
 _TASK = 200
 _THRESHOLDS = 400
-
-
-@dataclass(frozen=True, eq=False)
-class PlanAttack:
-    """One run of a plan, and what the adversary makes of it: a number a coin."""
-
-    plan: Plan | AdaptivePlan
-    neighbours: Neighbours
-    adversary: Adversary
-
-    def __call__(self, coins: Coins, rng: np.random.Generator) -> FloatArray:
-        """Run once for these coins."""
-        rows = self._both[int(coins[0])] if len(coins) == 1 else self.neighbours.rows(coins)
-        if self.adversary == "white-box":
-            watch = WhiteBox(self.neighbours)
-            run(self.plan, rows, rng, witness=watch)
-            return watch.scores
-        plan = self.plan
-        if self.adversary != "components" and isinstance(plan, Plan):
-            plan = replace(plan, output=Last())
-        return fit_score(self.neighbours, run(plan, rows, rng).V)
-
-    def information(self, rng: np.random.Generator) -> float:
-        """Return the squared distance of the two laws in one run, in units of the noise."""
-        watch = WhiteBox(self.neighbours)
-        coins = np.ones(len(self.neighbours.ones), dtype=np.bool_)
-        run(self.plan, self.neighbours.rows(coins), rng, witness=watch)
-        return float(watch.information.mean())
-
-    @cached_property
-    def _both(self) -> tuple[MemoryRows, MemoryRows]:
-        return self.neighbours.rows(np.array([False])), self.neighbours.rows(np.array([True]))
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionAttack:
-    """One call of the user's function; its result as a flat array."""
-
-    function: Callable[[AnyArray], Any]
-    tables: tuple[AnyArray, AnyArray]
-    score: Callable[[Any], float] | None
-
-    def __call__(self, coins: Coins, rng: np.random.Generator) -> FloatArray:  # noqa: ARG002
-        """Call it once; its randomness is its own."""
-        result = self.function(np.array(self.tables[int(coins[0])]))
-        if self.score is not None:
-            result = self.score(result)
-        return np.atleast_1d(np.asarray(result, dtype=np.float64)).ravel()
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """What is attacked, what it claims, and how to say it."""
-
-    attack: PlanAttack | FunctionAttack
-    claim: Claim
-    mechanism: str
-    adversary: str
-    neighbours: str
-    likelihood: bool
-    """Whether scores are log-likelihood ratios, whose best threshold is 0."""
 
 
 def audit(
@@ -177,40 +114,23 @@ def audit(
     """
     _check_numbers(runs, canaries, confidence)
     if isinstance(mechanism, Plan | AdaptivePlan):
-        if score is not None:
-            msg = "score= is for functions; a plan's adversaries bring their own."
-            raise ValueError(msg)
+        _check_no_score(score)
         claimed = _plan_claim(mechanism, claim, delta)
         target = _plan_target(mechanism, claimed, adversary, canaries, neighbours, random_state)
-    elif callable(mechanism):
-        target = _function_target(mechanism, claim, neighbours, score)
     else:
-        msg = (
-            "audit takes a Plan (est.plan_ after a fit) or a function from a table to a result, "
-            f"got {type(mechanism).__name__}."
-        )
-        raise TypeError(msg)
+        target = _function_target(mechanism, claim, neighbours, score)
     names = _checked_bounds(bounds, target, canaries)
     results, coins = _results(target.attack, runs, canaries, n_jobs, random_state)
-    split = 0 if canaries > 1 else runs // 4
-    scores = _as_scores(results, coins, split)
-    level = (1.0 - confidence) / len(names)
-    found = tuple(_bound(name, scores, coins, target, level, split) for name in names)
-    return AuditReport(
-        mechanism=target.mechanism,
-        adversary=target.adversary,
-        neighbours=target.neighbours,
-        claim=target.claim,
-        confidence=confidence,
-        runs=runs,
-        bounds=found,
-        scores=scores,
-        coins=coins,
-        counted_from=0 if target.likelihood else split,
-    )
+    return _report(target, names, results, coins, runs, confidence)
 
 
 # --- what is attacked ------------------------------------------------------------------------
+
+
+def _check_no_score(score: Any) -> None:
+    if score is not None:
+        msg = "score= is for functions; a plan's adversaries bring their own."
+        raise ValueError(msg)
 
 
 def _plan_claim(
@@ -251,8 +171,8 @@ def _plan_target(
     neighbours: Any,
     random_state: int | None,
 ) -> Target:
-    if adversary not in ADVERSARIES:
-        msg = f"Unknown adversary {adversary!r}; known: {', '.join(ADVERSARIES)}."
+    if not is_word_of(adversary, ADVERSARIES):
+        msg = f"Unknown adversary {shown(adversary)}; known: {', '.join(ADVERSARIES)}."
         raise ValueError(msg)
     white = adversary == "white-box"
     if white and plan.event().non_private_reasons:
@@ -298,11 +218,17 @@ def _worst(
 
 
 def _function_target(
-    function: Callable[[AnyArray], Any],
+    function: Any,
     claim: Guarantee | tuple[float, float] | None,
     neighbours: Any,
     score: Callable[[Any], float] | None,
 ) -> Target:
+    if not callable(function):
+        msg = (
+            "audit takes a Plan (est.plan_ after a fit) or a function from a table to a result, "
+            f"got {type(function).__name__}."
+        )
+        raise TypeError(msg)
     if claim is None:
         msg = "A function brings no claim of its own: give claim=(epsilon, delta) or a Guarantee."
         raise ValueError(msg)
@@ -336,9 +262,9 @@ def _checked_bounds(
     if bounds is None:
         usual: BoundName = "trade-off" if curve else "clopper-pearson"
         return ("one-run",) if canaries > 1 else (usual,)
-    names = (bounds,) if isinstance(bounds, str) else tuple(bounds)
-    if not names or len(set(names)) < len(names) or any(name not in BOUNDS for name in names):
-        msg = f"bounds must be different names out of {', '.join(BOUNDS)}, got {bounds!r}."
+    names = cast("tuple[BoundName, ...]", checked_words("bounds", bounds, BOUNDS))
+    if not names:
+        msg = f"bounds must name at least one of {', '.join(BOUNDS)}."
         raise ValueError(msg)
     if canaries > 1 and names != ("one-run",):
         msg = (
@@ -386,6 +312,32 @@ def _task(
 ) -> FloatArray:
     return np.array(
         [attack(flipped, _generator(random_state, first + i)) for i, flipped in enumerate(coins)]
+    )
+
+
+def _report(
+    target: Target,
+    names: tuple[BoundName, ...],
+    results: FloatArray,
+    coins: Coins,
+    runs: int,
+    confidence: float,
+) -> AuditReport:
+    """Return what the results of the runs prove; the bounds share 1 − confidence."""
+    split = 0 if len(coins) > runs else runs // 4
+    scores = _as_scores(results, coins, split)
+    level = (1.0 - confidence) / len(names)
+    return AuditReport(
+        mechanism=target.mechanism,
+        adversary=target.adversary,
+        neighbours=target.neighbours,
+        claim=target.claim,
+        confidence=confidence,
+        runs=runs,
+        bounds=tuple(_bound(name, scores, coins, target, level, split) for name in names),
+        scores=scores,
+        coins=coins,
+        counted_from=0 if target.likelihood else split,
     )
 
 

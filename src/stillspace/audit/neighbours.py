@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson, Sampling
@@ -95,6 +96,10 @@ def make_neighbours(
     - "balanced": as many rows along the last kept direction as along the first one left out, so
       that one row decides between them; the canaries are then these two directions.
     """
+    if not is_word_of(background, get_args(Background)):
+        known = ", ".join(get_args(Background))
+        msg = f"Unknown background {shown(background)}; known: {known}."
+        raise ValueError(msg)
     release = next(releases(plan))
     D, r = release.query.D, plan.n_components
     n = release.size

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from stillspace import executors
+from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.geometry import Polar, WaterFilling
 from stillspace.parts.queries import (
@@ -378,9 +379,9 @@ def search_sensitivity(
     """
     every = [subject] if subject is not None else [*subjects(7, 2), *subjects(20, 3)]
     names = list(STORAGES) if storages is None else list(storages)
-    unknown = [name for name in names if name not in STORAGES]
+    unknown = [name for name in names if not is_word_of(name, STORAGES)]
     if unknown:
-        msg = f"Unknown storage {unknown[0]!r}; known: {', '.join(map(repr, STORAGES))}."
+        msg = f"Unknown storage {shown(unknown[0])}; known: {', '.join(map(repr, STORAGES))}."
         raise ValueError(msg)
     found = []
     for tried in every:

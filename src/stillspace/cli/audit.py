@@ -16,61 +16,78 @@ if TYPE_CHECKING:
     from stillspace.plan import Plan
 
 
+# The options, in the order of --help.
+_Algorithm = Annotated[str, typer.Argument(help="A private algorithm; a wrong name lists them.")]
+_Epsilon = Annotated[float, typer.Option(help="The claim to test, with --delta.")]
+_Delta = Annotated[float, typer.Option(help="The claim to test, with --epsilon.")]
+_Rows = Annotated[int, typer.Option(help="Number of rows of the audited fit.")]
+_Features = Annotated[int, typer.Option(help="Number of columns.")]
+_Components = Annotated[int, typer.Option("--components", "-r", help="Of the subspace.")]
+_NIter = Annotated[int | None, typer.Option(help="Number of iterations.")]
+_BatchSize = Annotated[int | None, typer.Option(help="Rows a step, if sampled.")]
+_Sampling = Annotated[
+    str | None, typer.Option(help="poisson, without-replacement or with-replacement.")
+]
+_Relation = Annotated[str, typer.Option(help="replace-one or add-or-remove-one.")]
+_AsPrinted = Annotated[
+    bool, typer.Option("--as-printed", help="Audit the noise that the paper prints.")
+]
+_DefaultStart = Annotated[
+    bool,
+    typer.Option(
+        "--default-start",
+        help="Start as the algorithm does, not at a public subspace that the canaries know.",
+    ),
+]
+_Adversary = Annotated[
+    str, typer.Option(help="white-box, last-iterate or components: what is seen.")
+]
+_Bound = Annotated[
+    list[str] | None,
+    typer.Option(help="trade-off, clopper-pearson, accuracy or one-run; may be repeated."),
+]
+_Runs = Annotated[int, typer.Option(help="More runs, a sharper bound.")]
+_Canaries = Annotated[int, typer.Option(help="Coins a run; several need --bound one-run.")]
+_Confidence = Annotated[float, typer.Option(help="Of all bounds together.")]
+_Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes.")]
+_Picture = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="FILE.png", help="Draw the trade-off.")
+]
+_Report = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE.json", help="Write the report.")
+]
+
+
 @command
 def audit(
-    algorithm: Annotated[str, typer.Argument(help="A private algorithm; a wrong name lists them.")],
+    algorithm: _Algorithm,
     *,
-    epsilon: Annotated[float, typer.Option(help="The claim to test, with --delta.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="The claim to test, with --epsilon.")] = 1e-5,
-    rows: Annotated[int, typer.Option(help="Number of rows of the audited fit.")] = 2000,
-    features: Annotated[int, typer.Option(help="Number of columns.")] = 2,
-    components: Annotated[int, typer.Option("--components", "-r", help="Of the subspace.")] = 1,
-    n_iter: Annotated[int | None, typer.Option(help="Number of iterations.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows a step, if sampled.")] = None,
-    sampling: Annotated[
-        str | None, typer.Option(help="poisson, without-replacement or with-replacement.")
-    ] = None,
-    relation: Annotated[
-        str, typer.Option(help="replace-one or add-or-remove-one.")
-    ] = "replace-one",
-    as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="Audit the noise that the paper prints.")
-    ] = False,
-    default_start: Annotated[
-        bool,
-        typer.Option(
-            "--default-start",
-            help="Start as the algorithm does, not at a public subspace that the canaries know.",
-        ),
-    ] = False,
-    adversary: Annotated[
-        str, typer.Option(help="white-box, last-iterate or components: what is seen.")
-    ] = "white-box",
-    bound: Annotated[
-        list[str] | None,
-        typer.Option(help="trade-off, clopper-pearson, accuracy or one-run; may be repeated."),
-    ] = None,
-    runs: Annotated[int, typer.Option(help="More runs, a sharper bound.")] = 2000,
-    canaries: Annotated[int, typer.Option(help="Coins a run; several need --bound one-run.")] = 1,
-    confidence: Annotated[float, typer.Option(help="Of all bounds together.")] = 0.95,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.")] = 1,
-    picture: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE.png", help="Draw the trade-off.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE.json", help="Write the report.")
-    ] = None,
+    epsilon: _Epsilon = 1.0,
+    delta: _Delta = 1e-5,
+    rows: _Rows = 2000,
+    features: _Features = 2,
+    components: _Components = 1,
+    n_iter: _NIter = None,
+    batch_size: _BatchSize = None,
+    sampling: _Sampling = None,
+    relation: _Relation = "replace-one",
+    as_printed: _AsPrinted = False,
+    default_start: _DefaultStart = False,
+    adversary: _Adversary = "white-box",
+    bound: _Bound = None,
+    runs: _Runs = 2000,
+    canaries: _Canaries = 1,
+    confidence: _Confidence = 0.95,
+    jobs: _Jobs = 1,
+    picture: _Picture = None,
+    report: _Report = None,
 ) -> None:
     """Attack a privacy claim and say how much of it an adversary can reach.
 
     Runs the algorithm many times on one of two made-up neighbouring tables and guesses which. A
     bound above the claim refutes it; one below proves nothing, but near it leaves little room.
     """
-    from stillspace._files import check_writable, write_atomically  # noqa: PLC0415
-
-    for path in (picture, report):
-        if path is not None:
-            check_writable(path)
+    _check_writable(picture, report)
     plan = _plan(
         algorithm,
         (epsilon, delta),
@@ -94,20 +111,44 @@ def audit(
         confidence=confidence,
         n_jobs=jobs,
     )
+    _say_verdict(found)
+    if report is not None:
+        _write_report(found, report)
+    if picture is not None:
+        _draw(found, picture)
+
+
+def _check_writable(*paths: Path | None) -> None:
+    """Refuse what could not be written in the end, before the long run."""
+    from stillspace._files import check_writable  # noqa: PLC0415
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
+def _say_verdict(found: AuditReport) -> None:
     verdict, *lines = str(found).split("\n")
     say("Verdict:", verdict)
     for line in lines:
         out(line)
-    if report is not None:
-        text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False)
-        write_atomically(report, (text + "\n").encode())
-        say("Report:", str(report))
-    if picture is not None:
-        from stillspace.plots import draw_trade_off  # noqa: PLC0415
-        from stillspace.plots._figure import png  # noqa: PLC0415
 
-        write_atomically(picture, png(draw_trade_off(found)))
-        say("Picture:", str(picture))
+
+def _write_report(found: AuditReport, path: Path) -> None:
+    from stillspace._files import write_atomically  # noqa: PLC0415
+
+    text = json.dumps(found.to_dict(), indent=2, ensure_ascii=False)
+    write_atomically(path, (text + "\n").encode())
+    say("Report:", str(path))
+
+
+def _draw(found: AuditReport, path: Path) -> None:
+    from stillspace._files import write_atomically  # noqa: PLC0415
+    from stillspace.plots import draw_trade_off  # noqa: PLC0415
+    from stillspace.plots._figure import png  # noqa: PLC0415
+
+    write_atomically(path, png(draw_trade_off(found)))
+    say("Picture:", str(path))
 
 
 def _plan(

@@ -14,81 +14,98 @@ from stillspace.cli.console import UsageError, command, say, say_guarantee
 if TYPE_CHECKING:
     from stillspace.cli.table import Table
     from stillspace.models import Model
+    from stillspace.privacy import Budget
+
+
+# The options, in the order of --help.
+_File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="Numbers, one row a line.")]
+_Components = Annotated[
+    str, typer.Option("--components", "-r", help="Dimension of the subspace, or auto.")
+]
+_Model = Annotated[
+    Path, typer.Option("--out", "-o", metavar="MODEL.npz", help="File for the fitted model.")
+]
+_Epsilon = Annotated[
+    float | None,
+    typer.Option(help="Privacy loss to spend on this fit; 1 is a usual strong choice."),
+]
+_Delta = Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6). Far below 1/n.")]
+_Relation = Annotated[
+    str, typer.Option(help="replace-one, or add-or-remove-one (needs --public-size).")
+]
+_PublicSize = Annotated[
+    int | None, typer.Option(help="A public, rough number of rows, for add-or-remove-one.")
+]
+_RowsPerPerson = Annotated[int, typer.Option(help="Protect people who own up to this many rows.")]
+_Budget = Annotated[
+    Path | None,
+    typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
+]
+_WithoutPrivacy = Annotated[
+    bool,
+    typer.Option(
+        "--without-privacy", help="Fit RobustPCA: robust, but the model may give rows away."
+    ),
+]
+_Algorithm = Annotated[str, typer.Option(help="A named algorithm; a wrong name lists them.")]
+_NIter = Annotated[
+    int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
+]
+_BatchSize = Annotated[int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")]
+_Center = Annotated[
+    str | None,
+    typer.Option(
+        help="Public centre: one number, or one a column, with commas; or pairs or median, "
+        "which find it; none for 0. Default 0; pairs with --without-privacy."
+    ),
+]
+_Radius = Annotated[
+    float | None,
+    typer.Option(help="For a private median: a public bound on the centre's distance from 0."),
+]
+_Sketch = Annotated[
+    str, typer.Option(help="auto, none, or the number of columns of a public projection.")
+]
+_Summary = Annotated[
+    list[str] | None,
+    typer.Option(help="variances or distances: a private summary; may be repeated."),
+]
+_Scale = Annotated[
+    str | None,
+    typer.Option(help="Public scale: one number, or one a column, with commas. Default 1."),
+]
+_Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Is the first line names? Default: look at it."),
+]
+_Delimiter = Annotated[str, typer.Option(help="Between cells; 'tab' for tabulators.")]
+_Force = Annotated[bool, typer.Option("--force", help="Replace an existing model file.")]
 
 
 @command
 def fit(
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Numbers, one row a line.")],
+    file: _File,
     *,
-    components: Annotated[
-        str, typer.Option("--components", "-r", help="Dimension of the subspace, or auto.")
-    ],
-    model: Annotated[
-        Path, typer.Option("--out", "-o", metavar="MODEL.npz", help="File for the fitted model.")
-    ],
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Privacy loss to spend on this fit; 1 is a usual strong choice."),
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="Default: min(n^-1.5, 1e-6). Far below 1/n.")
-    ] = None,
-    relation: Annotated[
-        str, typer.Option(help="replace-one, or add-or-remove-one (needs --public-size).")
-    ] = "replace-one",
-    public_size: Annotated[
-        int | None, typer.Option(help="A public, rough number of rows, for add-or-remove-one.")
-    ] = None,
-    rows_per_person: Annotated[
-        int, typer.Option(help="Protect people who own up to this many rows.")
-    ] = 1,
-    budget: Annotated[
-        Path | None,
-        typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
-    ] = None,
-    without_privacy: Annotated[
-        bool,
-        typer.Option(
-            "--without-privacy", help="Fit RobustPCA: robust, but the model may give rows away."
-        ),
-    ] = False,
-    algorithm: Annotated[
-        str, typer.Option(help="A named algorithm; a wrong name lists them.")
-    ] = "auto",
-    n_iter: Annotated[
-        int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")
-    ] = None,
-    center: Annotated[
-        str | None,
-        typer.Option(
-            help="Public centre: one number, or one a column, with commas; or pairs or median, "
-            "which find it; none for 0. Default 0; pairs with --without-privacy."
-        ),
-    ] = None,
-    radius: Annotated[
-        float | None,
-        typer.Option(help="For a private median: a public bound on the centre's distance from 0."),
-    ] = None,
-    sketch: Annotated[
-        str, typer.Option(help="auto, none, or the number of columns of a public projection.")
-    ] = "auto",
-    summary: Annotated[
-        list[str] | None,
-        typer.Option(help="variances or distances: a private summary; may be repeated."),
-    ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(help="Public scale: one number, or one a column, with commas. Default 1."),
-    ] = None,
-    header: Annotated[
-        bool | None,
-        typer.Option("--header/--no-header", help="Is the first line names? Default: look at it."),
-    ] = None,
-    delimiter: Annotated[str, typer.Option(help="Between cells; 'tab' for tabulators.")] = ",",
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing model file.")] = False,
+    components: _Components,
+    model: _Model,
+    epsilon: _Epsilon = None,
+    delta: _Delta = None,
+    relation: _Relation = "replace-one",
+    public_size: _PublicSize = None,
+    rows_per_person: _RowsPerPerson = 1,
+    budget: _Budget = None,
+    without_privacy: _WithoutPrivacy = False,
+    algorithm: _Algorithm = "auto",
+    n_iter: _NIter = None,
+    batch_size: _BatchSize = None,
+    center: _Center = None,
+    radius: _Radius = None,
+    sketch: _Sketch = "auto",
+    summary: _Summary = None,
+    scale: _Scale = None,
+    header: _Header = None,
+    delimiter: _Delimiter = ",",
+    force: _Force = False,
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
@@ -107,13 +124,8 @@ def fit(
     }
     _check_promise(private, without_privacy)
     _check_files(file, model, force)
-    if budget is not None:
-        from stillspace.privacy import Budget  # noqa: PLC0415
-
-        private["budget"] = Budget(budget)
-    from stillspace.cli.table import read_table  # noqa: PLC0415  (NumPy; --help need not wait)
-
-    table = read_table(file, header=header, delimiter=_delimiter(delimiter))
+    private["budget"] = _ledger(budget)
+    table = _table(file, header, delimiter)
     D = table.X.shape[1]
     common = {
         "n_components": _components(components),
@@ -173,6 +185,20 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
         raise OSError(error.errno, msg) from error
 
 
+def _ledger(path: Path | None) -> Budget | None:
+    if path is None:
+        return None
+    from stillspace.privacy import Budget  # noqa: PLC0415
+
+    return Budget(path)
+
+
+def _table(file: Path, header: bool | None, delimiter: str) -> Table:
+    from stillspace.cli.table import read_table  # noqa: PLC0415  (NumPy; --help need not wait)
+
+    return read_table(file, header=header, delimiter=_delimiter(delimiter))
+
+
 def _delimiter(text: str) -> str:
     delimiter = "\t" if text.lower() in ("tab", "\\t") else text
     if len(delimiter) != 1 or delimiter in '"\r\n':
@@ -205,10 +231,13 @@ def _center(text: str | None, D: int, without_privacy: bool) -> Any:
         return text
     if text in (None, "none"):
         return "auto" if without_privacy and text is None else None
-    return _vector("--center", text, D)
+    return _vector("--center", text, D, words=("pairs", "median", "none"))
 
 
-def _vector(name: str, text: str | None, D: int) -> list[float] | None:
+def _vector(
+    name: str, text: str | None, D: int, *, words: tuple[str, ...] = ()
+) -> list[float] | None:
+    """Return numbers; an error lists the `words` that the option takes besides."""
     if text is None:
         return None
     try:
@@ -216,7 +245,8 @@ def _vector(name: str, text: str | None, D: int) -> list[float] | None:
     except ValueError:
         numbers = []
     if len(numbers) not in (1, D):
-        msg = f"{name} must be one number, or {D} with commas, one a column; got {text!r}."
+        allowed = ", ".join([*words, "one number"])
+        msg = f"{name} must be {allowed}, or {D} with commas, one a column; got {text!r}."
         raise UsageError(msg)
     return numbers * D if len(numbers) == 1 else numbers
 

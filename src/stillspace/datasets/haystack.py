@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 
 __all__ = ["Haystack", "make_haystack"]
@@ -198,9 +199,9 @@ def _check_outliers(
     kind: str, rank: int | None, spread: float | None, D: int, r: int
 ) -> tuple[int, float]:
     """Return rank and spread; an option that the kind would ignore is refused."""
-    if kind not in get_args(OutlierKind):
+    if not is_word_of(kind, get_args(OutlierKind)):
         raise ValueError(
-            f"outliers={kind!r} is not known: give one of {', '.join(get_args(OutlierKind))}."
+            f"outliers={shown(kind)} is not known: give one of {', '.join(get_args(OutlierKind))}."
         )
     if rank is not None and kind != "low-rank":
         raise ValueError(

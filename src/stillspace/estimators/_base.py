@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
+from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._validation import centred_blocks, checked_array, checked_code
 from stillspace.parts.noise import secure_generator, seeded_generator
@@ -96,11 +97,11 @@ def merged_options(named: dict[str, Any], options: Any) -> dict[str, Any]:
     if options is None:
         return named
     if not isinstance(options, Mapping):
-        msg = f"algorithm_options must be a mapping of names to values, got {options!r}."
+        msg = f"algorithm_options must be a mapping of names to values, got {shown(options)}."
         raise TypeError(msg)
     for name in options:
         if name in named:
-            msg = f"{name!r} has a parameter of its own; leave it out of algorithm_options."
+            msg = f"{shown(name)} has a parameter of its own; leave it out of algorithm_options."
             raise ValueError(msg)
     return {**named, **options}
 
@@ -128,10 +129,10 @@ def generator(random_state: Any) -> np.random.Generator:
         return secure_generator()
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return seeded_generator(int.from_bytes(random_state.bytes(32), "little"))
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
+    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**256:
         msg = (
-            "random_state must be None, a whole number of at least 0, a RandomState or a "
-            f"Generator, got {random_state!r}."
+            "random_state must be None, a whole number of at least 0 and below 2**256, a "
+            f"RandomState or a Generator, got {shown(random_state)}."
         )
         raise ValueError(msg)
     return seeded_generator(int(random_state))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
+from stillspace._shown import checked_words
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, oriented
 from stillspace.estimators._validation import (
@@ -22,7 +23,6 @@ from stillspace.estimators._validation import (
     checked_code,
     checked_components,
     checked_count,
-    checked_names,
     checked_positive,
     checked_public_size,
     checked_shape,
@@ -39,7 +39,7 @@ from stillspace.estimators._view import (
 )
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
 from stillspace.plan import GivenStart, fingerprint
-from stillspace.privacy import Budget, Guarantee, mu_from_budget
+from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
 from stillspace.recipes.facts import AnyPlan
@@ -92,12 +92,12 @@ class PrivateEstimator(SubspaceEstimator):
         norm_bound: float | None = None,
         cut_pairs: bool = False,
     ) -> Self:
-        hidden = self.neighboring_relation == "add-or-remove-one"
+        relation = checked_choice("neighboring_relation", self.neighboring_relation, RELATIONS)
+        hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, ("zero", "raise")) == "raise"
-        checked_choice("calibration", calibration, ("honest", "as-printed"))
         X = self._with_shape(X)
         told, D = checked_shape(X, hidden=hidden)
-        n = checked_public_size(self.neighboring_relation, self.public_size, told)
+        n = checked_public_size(relation, self.public_size, told)
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         view = self._view(D, n, mu_from_budget(epsilon, delta), narrows=algorithm in NARROWS)
         facts = self._facts(view, epsilon, delta, calibration)
@@ -109,7 +109,7 @@ class PrivateEstimator(SubspaceEstimator):
             median=view.radius is not None,
             cut=cut_pairs and view.paired,
             narrowed=narrowed_width(view.n_columns, facts.r) if narrows else None,
-            summaries=checked_names("summaries", self.summaries, tuple(SUMMARIES)),
+            summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
         )
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
@@ -224,6 +224,7 @@ class PrivateEstimator(SubspaceEstimator):
             relation=self.neighboring_relation,  # type: ignore[arg-type]
             rows_per_person=checked_count("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
+            unit=unit,
         )
 
     def _set_released(self, result: Result, summaries: Mapping[str, FloatArray]) -> None:

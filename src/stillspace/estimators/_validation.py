@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.exceptions import PrivacyWarning
-from stillspace.privacy import RELATIONS
 
 LARGEST_EPSILON = 50.0
 """Where the sampler's error, (1 + e^ε) τ a coordinate, stays far below any δ."""
@@ -200,7 +200,7 @@ def checked_components(n_components: Any, D: int, n: int, unit: str = "rows") ->
     if not _whole(n_components) or not 1 <= n_components < D:
         msg = (
             f"n_components must be a whole number in 1…{D - 1} (below the number of features), "
-            f"got {n_components!r}."
+            f"got {shown(n_components)}."
         )
         raise ValueError(msg)
     if n < n_components:
@@ -217,7 +217,7 @@ def checked_vector(
         return None
     allowed = ", ".join(["None", *map(repr, words)])
     if isinstance(value, str):
-        msg = f"{name} must be {allowed} or an array of {D} public numbers, got {value!r}."
+        msg = f"{name} must be {allowed} or an array of {D} public numbers, got {shown(value)}."
         raise ValueError(msg)
     try:
         vector = np.asarray(value, dtype=np.float64)
@@ -238,7 +238,9 @@ def checked_code(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if not _real(value) or not isfinite(value):
-        msg = f"{name} must be None or the number that stands for a missing cell, got {value!r}."
+        msg = (
+            f"{name} must be None or the number that stands for a missing cell, got {shown(value)}."
+        )
         raise ValueError(msg)
     return float(value)
 
@@ -246,10 +248,10 @@ def checked_code(name: str, value: Any) -> float | None:
 def checked_positive(name: str, value: Any) -> float:
     """Return a finite positive number."""
     if not (_real(value) and value > 0.0):
-        msg = f"{name} must be a number in (0, ∞), got {value!r}."
+        msg = f"{name} must be a number in (0, ∞), got {shown(value)}."
         raise ValueError(msg)
     if not isfinite(value):
-        msg = f"{name} must be finite, got {value!r}."
+        msg = f"{name} must be finite, got {shown(value)}."
         raise ValueError(msg)
     return float(value)
 
@@ -257,7 +259,7 @@ def checked_positive(name: str, value: Any) -> float:
 def checked_count(name: str, value: Any) -> int:
     """Return a whole number of at least 1."""
     if not _whole(value) or value < 1:
-        msg = f"{name} must be a whole number of at least 1, got {value!r}."
+        msg = f"{name} must be a whole number of at least 1, got {shown(value)}."
         raise ValueError(msg)
     return int(value)
 
@@ -271,20 +273,11 @@ def checked_type(name: str, value: Any, kind: type) -> None:
 
 def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Return one of the allowed words."""
-    if value not in allowed:
+    if not is_word_of(value, allowed):
         words = ", ".join(map(repr, allowed))
-        msg = f"{name} must be one of {words}, got {value!r}."
+        msg = f"{name} must be one of {words}, got {shown(value)}."
         raise ValueError(msg)
     return str(value)
-
-
-def checked_names(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a tuple of different names."""
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if len(set(names)) < len(names) or any(found not in allowed for found in names):
-        msg = f"{name} must hold different ones of {', '.join(map(repr, allowed))}, got {value!r}."
-        raise ValueError(msg)
-    return names
 
 
 def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
@@ -293,7 +286,7 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
     if delta is None:
         delta = min(float(n) ** -1.5, 1e-6)
     if not _real(delta) or not 0.0 < delta < 1.0:
-        msg = f"delta must be a number in (0, 1), far below 1/n, got {delta!r}."
+        msg = f"delta must be a number in (0, 1), far below 1/n, got {shown(delta)}."
         raise ValueError(msg)
     if epsilon > LARGEST_EPSILON:
         msg = (
@@ -313,14 +306,13 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
     return epsilon, float(delta)
 
 
-def checked_public_size(relation: Any, public_size: Any, n_rows: int) -> int:
+def checked_public_size(relation: str, public_size: Any, n_rows: int) -> int:
     """Return the public number of rows; the true one only if the relation makes it public."""
-    checked_choice("neighboring_relation", relation, RELATIONS)
     if relation == "replace-one":
         if public_size is not None:
             msg = (
-                f"public_size={public_size!r} is for neighboring_relation='add-or-remove-one'; "
-                "under 'replace-one' the number of rows itself is public."
+                f"public_size={shown(public_size)} is for neighboring_relation="
+                "'add-or-remove-one'; under 'replace-one' the number of rows itself is public."
             )
             raise ValueError(msg)
         return n_rows

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._shown import shown
 from stillspace._typing import FloatArray, IntArray
 from stillspace.rows import MemoryRows
 from stillspace.sketch import Sketch
@@ -83,7 +84,7 @@ def chosen_sketch(
     if not isinstance(sketch, int | np.integer) or not 2 <= sketch < D:
         msg = (
             "sketch must be None, 'auto', a Sketch, or a whole number of columns below the number "
-            f"of features, got {sketch!r}."
+            f"of features, got {shown(sketch)}."
         )
         raise ValueError(msg)
     return Sketch(D, int(sketch), SEED, nonzeros=min(NONZEROS, int(sketch)))

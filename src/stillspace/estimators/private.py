@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from stillspace.estimators._base import merged_options
 from stillspace.estimators._private import PrivateEstimator
-from stillspace.estimators._validation import checked_positive
+from stillspace.estimators._validation import checked_choice, checked_positive
 from stillspace.privacy import Budget
+from stillspace.recipes import known_recipe
+from stillspace.recipes.facts import CALIBRATIONS
 from stillspace.sketch import Sketch
 
 
@@ -61,7 +63,8 @@ class PrivateRobustPCA(PrivateEstimator):
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
-        Expected rows a step, for the stochastic algorithms; None means the paper's.
+        Expected rows a step (pairs of rows with center="pairs"), for the stochastic algorithms;
+        None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
         "sampling", "capped". A wrong name lists the right ones.
@@ -171,8 +174,10 @@ class PrivateRobustPCA(PrivateEstimator):
         """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call."""
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
+        known_recipe(self.algorithm, private=True)  # a word, then, from here on
         # Neither the paper nor propose-test-release has a place for further releases.
-        cut = self.calibration == "honest" and self.algorithm != "ptr"
+        honest = checked_choice("calibration", self.calibration, CALIBRATIONS) == "honest"
+        cut = honest and self.algorithm != "ptr"
         return self._fit(X, self.algorithm, options, calibration=self.calibration, cut_pairs=cut)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._sampling import (
@@ -36,7 +37,7 @@ from stillspace.parts.queries import ScoreMoment
 from stillspace.parts.stops import Converged, Never
 from stillspace.plan import MomentStart, Plan
 from stillspace.privacy import ComposedEvent, Guarantee
-from stillspace.recipes import Facts, fixed_plan
+from stillspace.recipes import Facts, fixed_plan, known_recipe
 from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
@@ -153,6 +154,7 @@ class RobustPCA(SubspaceEstimator):
         """Fit the subspace; `y` is ignored."""
         X = X if told_shape(X) is not None else as_array(X)
         n, D = checked_shape(X, hidden=False)
+        known_recipe(self.algorithm, private=False)  # a word, then, from here on
         center = self._checked_center(D)
         scale = checked_vector("scale", self.scale, D, positive=True)
         auto = isinstance(self.n_components, str) and self.n_components == "auto"
@@ -218,7 +220,7 @@ class RobustPCA(SubspaceEstimator):
         if self.center not in ("auto", *CENTERS):
             msg = (
                 f"center must be None, {D} numbers, 'auto', 'pairs' or 'median', "
-                f"got {self.center!r}."
+                f"got {shown(self.center)}."
             )
             raise ValueError(msg)
         if self.center != "auto":
@@ -230,7 +232,9 @@ class RobustPCA(SubspaceEstimator):
         if self.loss is None:
             return LOSSES[0]
         if self.algorithm != "auto":
-            msg = f"loss={self.loss!r} is for algorithm='auto'; {self.algorithm!r} has its own."
+            msg = (
+                f"loss={shown(self.loss)} is for algorithm='auto'; {self.algorithm!r} has its own."
+            )
             raise ValueError(msg)
         return cast(Loss, checked_choice("loss", self.loss, LOSSES))
 

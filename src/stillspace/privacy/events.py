@@ -14,6 +14,7 @@ from itertools import groupby
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
+from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import NotAccountedError
 
 Relation: TypeAlias = Literal["replace-one", "add-or-remove-one"]
@@ -30,9 +31,9 @@ SAMPLINGS: tuple[SamplingName, ...] = (
 
 def check_relation(relation: str) -> None:
     """Refuse a neighbouring relation that has no accountant."""
-    if relation not in RELATIONS:
+    if not is_word_of(relation, RELATIONS):
         raise ValueError(
-            f"neighboring_relation is {relation!r}; it must be one of {', '.join(RELATIONS)}."
+            f"neighboring_relation is {shown(relation)}; it must be one of {', '.join(RELATIONS)}."
         )
 
 
@@ -73,9 +74,9 @@ class GaussianEvent:
             raise ValueError(f"rows_per_person is {self.rows_per_person}; it must be at least 1.")
         if self.coordinates < 0:
             raise ValueError(f"coordinates is {self.coordinates}; it must not be negative.")
-        if self.sampling not in SAMPLINGS:
+        if not is_word_of(self.sampling, SAMPLINGS):
             raise ValueError(
-                f"sampling is {self.sampling!r}; it must be one of {', '.join(SAMPLINGS)}."
+                f"sampling is {shown(self.sampling)}; it must be one of {', '.join(SAMPLINGS)}."
             )
         if self.sampling == "poisson" and not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")

@@ -28,6 +28,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
+from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import NotAccountedError
 from stillspace.privacy.accounting import SAMPLER_SHARE
 from stillspace.privacy.events import ComposedEvent, GaussianEvent, Relation, check_relation
@@ -114,8 +115,8 @@ def fixed_terms(
     """Return the terms of a new ledger, its limits computed and rounded down."""
     epsilon, delta = _checked_budget(epsilon, delta)
     check_relation(neighboring_relation)
-    if kind not in KINDS:
-        raise ValueError(f"kind is {kind!r}; a ledger's kind is one of {', '.join(KINDS)}.")
+    if not is_word_of(kind, KINDS):
+        raise ValueError(f"kind is {shown(kind)}; a ledger's kind is one of {', '.join(KINDS)}.")
     if isinstance(rows_per_person, bool) or not isinstance(rows_per_person, int):
         raise TypeError(f"rows_per_person is {rows_per_person!r}; it must be a whole number.")
     if rows_per_person < 1:

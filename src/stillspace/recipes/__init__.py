@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from stillspace._shown import shown
 from stillspace.plan import Plan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.recipes.classic import fms, irls, reaper_irls
@@ -15,7 +16,7 @@ from stillspace.recipes.newton import newton, ptr
 from stillspace.recipes.options import listed
 from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
-__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "fixed_plan", "make_plan"]
+__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "fixed_plan", "known_recipe", "make_plan"]
 
 
 def make_plan(
@@ -27,12 +28,12 @@ def make_plan(
     the recipe's own default. The budget is that of the plan together with `beside`, other
     releases of the same rows.
     """
-    recipe = _lookup(algorithm, PRIVATE if facts.private else ROBUST)
+    recipe = known_recipe(algorithm, private=facts.private)
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in recipe.options:
             msg = (
-                f"The algorithm {algorithm!r} has no option {key!r}; "
+                f"The algorithm {algorithm!r} has no option {shown(key)}; "
                 f"it has {listed(recipe.options)}."
             )
             raise ValueError(msg)
@@ -69,9 +70,11 @@ def _listed_able(table: Mapping[str, Recipe]) -> str:
     return listed(name for name, recipe in table.items() if recipe.chooses)
 
 
-def _lookup(algorithm: Any, table: Mapping[str, Recipe]) -> Recipe:
+def known_recipe(algorithm: Any, *, private: bool) -> Recipe:
+    """Return the recipe of a name, of those with or without a promise."""
+    table = PRIVATE if private else ROBUST
     if not isinstance(algorithm, str):
-        msg = f"algorithm must be a name, one of {listed(table)}, got {algorithm!r}."
+        msg = f"algorithm must be a name, one of {listed(table)}, got {shown(algorithm)}."
         raise TypeError(msg)
     if algorithm in table:
         return table[algorithm]
@@ -79,7 +82,7 @@ def _lookup(algorithm: Any, table: Mapping[str, Recipe]) -> Recipe:
         owner = "PrivateRobustPCA" if algorithm in PRIVATE else "RobustPCA"
         msg = f"{algorithm!r} is an algorithm of {owner}; known here: {listed(table)}."
     else:
-        msg = f"Unknown algorithm {algorithm!r}; known: {listed(table)}."
+        msg = f"Unknown algorithm {shown(algorithm)}; known: {listed(table)}."
     raise ValueError(msg)
 
 

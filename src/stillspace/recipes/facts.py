@@ -15,6 +15,7 @@ from stillspace.ptr import PtrPlan
 from stillspace.release import Release
 
 Calibration: TypeAlias = Literal["honest", "as-printed"]
+CALIBRATIONS: tuple[Calibration, ...] = ("honest", "as-printed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Facts:
     """
 
     n: int
-    """The public number of rows."""
+    """The public number of rows, or of what `unit` says."""
     D: int
     r: int
     epsilon: float | None = None
@@ -35,6 +36,8 @@ class Facts:
     calibration: Calibration = "honest"
     choose_components: bool = False
     """Whether r is only the largest number of components, one of 1…r to be chosen by a release."""
+    unit: str = "rows"
+    """What there are n of, in messages."""
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.delta is None):

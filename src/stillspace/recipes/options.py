@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from stillspace._shown import is_word_of, shown
 from stillspace.parts.outputs import Average, Last, Output
 from stillspace.parts.sampling import Poisson, Sampling, WithoutReplacement, WithReplacement
 from stillspace.parts.schedules import Schedule
@@ -23,24 +24,25 @@ def listed(names: Iterable[str]) -> str:
 
 def choice(kind: str, value: Any, table: Mapping[str, _T]) -> _T:
     """Return the entry of a table that the user named."""
-    if not isinstance(value, str) or value not in table:
-        msg = f"Unknown {kind} {value!r}; known: {listed(table)}."
+    if not is_word_of(value, table):
+        msg = f"Unknown {kind} {shown(value)}; known: {listed(table)}."
         raise ValueError(msg)
     return table[value]
 
 
 MOST_ITERATIONS = 10**9
 """More than anybody runs, and few enough for all arithmetic on them."""
+_ITERATIONS = "The number of iterations (n_iter; max_iter of RobustPCA)"
 
 
 def checked_n_iter(options: Options, default: int) -> int:
     """Return the option `n_iter`, or the recipe's own."""
     n_iter = options.get("n_iter", default)
     if not isinstance(n_iter, int | np.integer) or isinstance(n_iter, bool) or n_iter < 1:
-        msg = f"The number of iterations must be a whole number of at least 1, got {n_iter!r}."
+        msg = f"{_ITERATIONS} must be a whole number of at least 1, got {shown(n_iter)}."
         raise ValueError(msg)
     if n_iter > MOST_ITERATIONS:
-        msg = f"The number of iterations is more than {MOST_ITERATIONS}; give fewer."
+        msg = f"{_ITERATIONS} is more than {MOST_ITERATIONS}; give fewer."
         raise ValueError(msg)
     return int(n_iter)
 
@@ -49,7 +51,7 @@ def checked_positive(name: str, value: Any) -> float:
     """Return a positive number, none of Python's endless ones."""
     number = isinstance(value, int | float | np.integer | np.floating)
     if not number or not 0.0 < value < 2.0**1000:
-        msg = f"{name} must be a number in (0, ∞), got {value!r}."
+        msg = f"{name} must be a number in (0, ∞), got {shown(value)}."
         raise ValueError(msg)
     return float(value)
 
@@ -64,7 +66,8 @@ def named_sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
     batch_size = options.get("batch_size", min(n, max(1, round(paper))))
     if not isinstance(batch_size, int | np.integer) or not 1 <= batch_size <= n:
         msg = (
-            f"batch_size must be a whole number in 1…{n} (the number of rows), got {batch_size!r}."
+            f"batch_size must be a whole number in 1…{n} (the number of {facts.unit}), "
+            f"got {shown(batch_size)}."
         )
         raise ValueError(msg)
     makers: dict[str, Callable[[], Sampling]] = {
@@ -83,7 +86,7 @@ def checked_schedule(options: Options, default: Schedule) -> Schedule:
     if not hasattr(schedule, "step"):
         msg = (
             "schedule must be one of stillspace.parts.schedules, such as Halving(1.0, every=50), "
-            f"got {schedule!r}."
+            f"got {shown(schedule)}."
         )
         raise TypeError(msg)
     made: Schedule = schedule

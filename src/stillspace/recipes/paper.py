@@ -8,6 +8,7 @@ from math import log, sqrt
 
 import numpy as np
 
+from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar, WaterFilling
@@ -136,7 +137,7 @@ def mirror(facts: Facts, options: Options, *, sampled: bool = False) -> Plan:
     """(dp-)(S)MD-REAP."""
     capped = options.get("capped", True)
     if not isinstance(capped, bool):
-        msg = f"capped must be True or False, got {capped!r}."
+        msg = f"capped must be True or False, got {shown(capped)}."
         raise ValueError(msg)
     geometry = EntropicMirror(facts.r, capped)
     return reaper(facts, options, geometry, sampled=sampled)

@@ -23,6 +23,7 @@ from typing import Literal, TypeAlias
 
 from scipy.optimize import minimize_scalar
 
+from stillspace._shown import is_word_of, shown
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
@@ -247,8 +248,8 @@ def largest_restarts(
 def _noise(method: str, sigma: float, D: int, r: int) -> float:
     noise = sigma * (sqrt(D) + sqrt(r))
     table = {"nggd": noise, "sggd": 1.0, "nsggd": noise + 1.0}
-    if method not in table:
-        msg = f"method must be one of 'nggd', 'sggd', 'nsggd', got {method!r}."
+    if not is_word_of(method, table):
+        msg = f"method must be one of 'nggd', 'sggd', 'nsggd', got {shown(method)}."
         raise ValueError(msg)
     return table[method]
 
