@@ -13,6 +13,7 @@ import threading
 import time
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
@@ -630,3 +631,11 @@ def test_a_charge_reads_and_writes_in_one_transaction(budget, monkeypatch):
     assert any(text.startswith("SELECT") for text in between)
     assert not any(text.startswith(("COMMIT", "BEGIN", "ROLLBACK", "END")) for text in between)
     assert "COMMIT" in statements[write:]
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "kind", "rows_per_person"])
+def test_an_array_as_a_term_of_a_known_ledger_is_refused_without_its_cells(tmp_path, name):
+    path = tmp_path / "ledger.db"
+    Budget(path, 1.0, 1e-6)
+    with pytest.raises(BudgetError, match=rf"has {name}=.*, not a value of type ndarray"):
+        Budget(path, **{name: np.array([1.0, 77.5])})

@@ -7,8 +7,10 @@ import math
 import os
 from collections.abc import Iterable
 from fractions import Fraction
+from numbers import Real
 from typing import Any, Self
 
+from stillspace._shown import shown
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
 from stillspace.privacy.events import ComposedEvent, Relation
@@ -103,9 +105,11 @@ class Budget:
         for name, value in given.items():
             stored = getattr(self._terms, name)
             wanted = tuple(sorted(set(value))) if isinstance(value, tuple) else value
-            if value is not None and wanted != stored:
+            single = isinstance(wanted, tuple | str | Real)  # an array equals nothing
+            if value is not None and not (single and wanted == stored):
+                given_text = repr(value) if single else shown(value)
                 msg = (
-                    f"The ledger {self._path} has {name}={stored!r}, not {value!r}; a ledger's "
+                    f"The ledger {self._path} has {name}={stored!r}, not {given_text}; a ledger's "
                     "terms never change: leave it out, or use another file."
                 )
                 raise BudgetError(msg)
