@@ -1,6 +1,7 @@
 """The damped Newton method: its filter, its shares, its routes, and its accuracy."""
 
-from math import sqrt
+from dataclasses import replace
+from math import inf, sqrt
 
 import numpy as np
 import pytest
@@ -87,6 +88,16 @@ def test_the_weakest_curvature_is_bounded_from_above(rng):
     assert min(bounds) > 0.05 * s
     assert np.median(least) < 0.05 * s + 0.05 < np.median(bounds) < 0.8 * s
     assert start.weakest == s / r
+
+
+def test_curvature_matrices_of_different_caps_have_one_shape(rng):
+    """The trace of a released matrix is s·cap, which falls while s grows faster than the cap."""
+    r, shape = 2, np.diag([0.8, 0.2])
+    belief = Belief(random_basis(rng, 8, r), np.eye(r), 2.0, 1e-12, 0.3, 0.5, np.zeros((r, r)))
+    for s, cap in ((2.0, 0.5), (4.0, 0.2), (9.0, 0.03)):
+        belief = replace(belief, s=s, cap=cap)._shaped(Answer(s * cap * shape, 1e-9))
+    np.testing.assert_allclose(belief._matrix(), 9.0 * shape, atol=1e-6)
+    assert belief.weakest == pytest.approx(9.0 * 0.2, rel=1e-5)
 
 
 @pytest.mark.parametrize("factor", [1.6, 3.0, 30.0])
@@ -236,18 +247,18 @@ def started(D=20, n=100_000):
     return method, state
 
 
-def compared(mean, near, left, D=6, r=2):
+def compared(mean, near, left, D=6, r=2, values=(0.4, 0.3, 0.2)):
     """Return the method and its state after releases of a mean along the first direction."""
     method = DampedNewton(D, r)
-    moment = np.diag([0.4, 0.3, 0.2, *np.full(D - 3, 0.1 / (D - 3))])
+    moment = np.diag([*values, *np.full(D - 3, 0.1 / (D - 3))])
     state = method.take(method.begin(Allowance(1.0, 100_000)), (Answer(moment, 1e-5),))
     state = method.take(state, (Answer(mean * np.eye(D)[0], 1e-3),))
     if isinstance(state, Steps):
         return method, state
     assert isinstance(state, Comparison)
-    for expected, value in (((0, 1), near), ((1, 2), left)):
+    for expected, value in ((range(r), near), (range(1, r + 1), left)):
         ask = method.ask(state)
-        assert ask.shares == ((Curvature(D, r, 0.3), 0.004),)
+        assert ask.shares == ((Curvature(D, r, 0.1), 0.004),)
         np.testing.assert_allclose(np.abs(ask.point), np.eye(D)[:, expected], atol=1e-12)
         state = method.take(state, (Answer(np.asarray(value), 1e-3),))
     assert isinstance(state, Steps)
@@ -258,77 +269,60 @@ def directions(state):
     return {int(i) for i in np.argmax(np.abs(state.start), axis=0)}
 
 
-def test_the_mean_is_set_aside_where_enough_rows_are_near_without_it():
-    _, none = compared(1e-3, 0.6, 0.6)
-    assert none.aside is None
-    assert none.spent == pytest.approx(0.11)
-    _, legitimate = compared(0.3, 0.6, 0.2)
-    assert legitimate.aside is None
-    assert legitimate.spent == pytest.approx(0.118)
-    assert directions(none) == directions(legitimate) == {0, 1}
-    _, cluster = compared(0.3, 0.6, 0.5)
-    np.testing.assert_allclose(cluster.aside, np.eye(6)[0])
+def test_a_mean_is_set_aside_where_as_many_rows_are_near_without_it():
+    _, cluster = compared(0.4, 0.6, 0.5)
+    np.testing.assert_allclose(cluster.aside, 0.4 * np.eye(6)[0])
     assert directions(cluster) == {1, 2}
+    assert cluster.cut == 0.75
     assert not cluster.better
-    assert compared(0.3, 0.4, 0.5)[1].better
+    assert cluster.spent == pytest.approx(0.118)
+    assert compared(0.4, 0.4, 0.5)[1].better
+    kept = [
+        (compared(1e-3, 0.6, 0.6)[1], 0.11),  # noise
+        (compared(0.25, 0.6, 0.6)[1], 0.11),  # ‖m‖² is .16 of what extends along it
+        (compared(0.4, 0.6, 0.6, values=(0.6, 0.3, 0.05))[1], 0.11),  # no third direction
+        (compared(0.4, 0.6, 0.4)[1], 0.118),  # fewer near without it
+        (compared(0.4, 0.6, 0.6, r=1)[1], 0.118),  # r = 1: not more near without it
+    ]
+    for state, spent in kept:
+        assert state.aside is None
+        assert state.cut == inf
+        assert state.spent == pytest.approx(spent)
+    assert compared(0.4, 0.4, 0.6, r=1)[1].aside is not None
+
+
+@pytest.mark.parametrize("r", [1, 3])
+def test_a_moment_without_a_cluster_is_that_of_the_inliers(rng, r):
+    """Also where the cluster is not orthogonal to their subspace, and its share unknown."""
+    D, share = 9, 0.3
+    V, bulk = random_basis(rng, D, r), 0.01
+    c = random_basis(rng, D, 1)[:, 0]
+    inliers = V @ np.diag(np.linspace(0.5, 0.3, r)) @ V.T
+    moment = Moment(inliers + share * np.outer(c, c) + bulk * np.eye(D), 1.0, 1e-9)
+    left = moment.without(share * c, r)
+    np.testing.assert_allclose(left, inliers + bulk * np.eye(D), atol=1e-6)
+    assert moment.without(None, r) is moment.value
 
 
 def test_a_noisy_table_starts_again_with_its_mean():
-    method, state = compared(0.3, 0.6, 0.5)
+    method, state = compared(0.4, 0.6, 0.5)
     noisy = 0.5 * np.eye(2)
     again = stepped(method, state, 3, curvature=noisy, gradient=0.0)
     assert (again.k, again.aside, directions(again)) == (0, None, {0, 1})
     assert again.spent == pytest.approx(state.spent + 3 * sum(state.shares))
-    method, state = compared(0.3, 0.4, 0.5)
+    method, state = compared(0.4, 0.4, 0.5)
     back = stepped(method, state, 3, curvature=noisy, gradient=0.0)
-    np.testing.assert_allclose(back.aside, np.eye(6)[0])
+    np.testing.assert_allclose(back.aside, 0.4 * np.eye(6)[0])
 
 
 def test_private_pca_leaves_out_what_was_set_aside():
     method = DampedNewton(6, 2)
     values = np.diag([0.4, 0.3, 0.2, 0.03, 0.03, 0.04])
     moment = Moment(values, 0.5, 1e-4)
-    for aside, kept in ((None, [0, 1]), (np.eye(6)[0], [1, 2])):
+    for aside, kept in ((None, [0, 1]), (0.4 * np.eye(6)[0], [1, 2])):
         last = LastLook(moment, 0.5, 1000, "x", aside=aside)
         found = method.take(last, (Answer(values, 1e-4),))
         np.testing.assert_allclose(np.abs(found.V), np.eye(6)[:, kept], atol=1e-12)
-
-
-def test_the_second_phase_is_longer_where_gradient_and_curvature_tell_of_noiseless_inliers():
-    method, state = started()
-    even = 4.0 * np.eye(2)
-    state = stepped(method, state, 8, curvature=even, gradient=0.0)
-    assert state.end == 18
-    assert state.check == (11, pytest.approx(8.0, rel=0.01))
-    still = stepped(method, state, 3, curvature=even, gradient=0.0)
-    noisy = stepped(method, state, 3, curvature=even, gradient=100.0)
-    found = stepped(method, state, 3, curvature=4.0 * even, gradient=0.0)
-    assert (still.end, noisy.end, found.end) == (18, 18, 18)
-    long = stepped(method, state, 3, curvature=4.0 * even, gradient=100.0)
-    assert long.end == 11 + 40
-    assert isinstance(stepped(method, long, 40, curvature=even, gradient=0.0), Found)
-
-
-def test_the_first_phase_ends_when_the_gradient_is_noise():
-    method, state = started()
-    even = 4.0 * np.eye(2)
-    moving = stepped(method, state, 19, curvature=even, gradient=100.0)
-    assert moving.end is None
-    assert stepped(method, moving, 1, curvature=even, gradient=100.0).end == 30
-    assert stepped(method, moving, 1, curvature=even, gradient=0.0).end == 30
-    looks, in_vain = 6, 3
-    assert looks + in_vain + moving.k + 1 + 3 + 40 == method.n_passes
-
-
-def test_directions_held_by_different_rows_end_with_private_pca():
-    method, state = started()
-    even, anisotropic = np.diag([4.0, 4.0]), np.diag([5.0, 1.2])
-    for curvature in (even, anisotropic):
-        assert isinstance(stepped(method, state, 8, curvature=curvature, gradient=0.0), Steps)
-    split = stepped(method, state, 8, curvature=np.diag([20.0, 0.5]), gradient=0.0)
-    assert isinstance(split, LastLook)
-    assert split.route == "private PCA: different rows hold different directions"
-    assert split.share == pytest.approx(1.0 - state.spent - 8 * sum(state.shares))
 
 
 # --- accuracy ------------------------------------------------------------------------------
@@ -388,14 +382,39 @@ def test_a_cluster_of_outliers_does_not_capture_the_start(spread):
     assert max(error for error, _ in found) < 1e-6
 
 
-def test_two_opposite_clusters_end_with_private_pca():
-    """They have no mean; the optimum is a line through them, which the curvature tells."""
-    data = make_haystack(20_000, 13, 2, inlier_ratio=0.55, inlier_noise=0.02, random_state=0,
-                         outliers="cluster", cluster_spread=0.02)  # fmt: skip
-    X = data.X * np.random.default_rng(0).choice([-1.0, 1.0], (20_000, 1))
-    plan = make_plan("auto", Facts(20_000, 13, 2, 2.0, 1e-6))
-    result = run(plan, MemoryRows.prepare(X), seeded_generator(0))
-    assert result.facts["route"] == "private PCA: different rows hold different directions"
+def test_a_line_of_outliers_that_wins_ends_with_private_pca():
+    """It has no mean and is a direction of the optimum; the curvature tells."""
+    line = {"outliers": "low-rank", "outlier_rank": 1}
+    found = errors(20_000, 13, 2, 2.0, 2, inlier_ratio=0.55, inlier_noise=0.1, **line)
+    routes = {facts["route"] for _, facts in found}
+    assert routes == {"private PCA: different rows hold different directions"}
+
+
+@pytest.mark.parametrize("scales", [[3.0, 1.0], [5.0, 1.0], [4.0, 2.0, 1.0], [1.0, 1.0, 0.2]])
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_inliers_that_vary_less_along_some_directions_are_not_split(rng, scales, noise):
+    n, D, r = 20_000, 10, len(scales)
+    V = random_basis(rng, D, r)
+    X = rng.standard_normal((n, r)) * scales @ V.T / np.linalg.norm(scales)
+    X += noise / sqrt(D) * rng.standard_normal((n, D))
+    plan = make_plan("auto", Facts(n, D, r, 2.0, 1e-6))
+    result = run(plan, MemoryRows.prepare(X), seeded_generator(1))
+    assert result.facts["route"] == "newton"
+
+
+@pytest.mark.parametrize("mean", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("line", [0.1, 0.2])
+def test_inliers_with_a_mean_are_not_left_for_a_line_of_outliers(rng, mean, line):
+    n, D, r = 3000, 10, 3
+    U, outliers = random_basis(rng, D, r + 1), round(line * n)
+    Y = rng.standard_normal((n, r))
+    Y[:, 0] += mean
+    X = Y @ U[:, :r].T / sqrt(r)
+    X[:outliers] = rng.standard_normal((outliers, 1)) * U[:, r]
+    X += 0.1 / sqrt(D) * rng.standard_normal((n, D))
+    plan = make_plan("auto", Facts(n, D, r, 2.0, 1e-6))
+    result = run(plan, MemoryRows.prepare(X), seeded_generator(1))
+    assert subspace_error(result.V.T, U[:, :r].T) < 1e-3
 
 
 @pytest.mark.parametrize(("r", "offset"), [(1, 0.3), (1, 2.0), (3, 0.5), (3, 2.0)])

@@ -42,7 +42,7 @@ class Belief:
     The curvature of inliers on the subspace can grow only while their share is above `part`.
     """
     shape: FloatArray
-    """Weighed sum of the traceless curvature matrices released so far."""
+    """Weighed sum of the traceless curvature matrices released so far, each over its trace."""
     weight: float = 0.0
     variance: float = 0.0
     """Weighed sum of the variances of an entry of their noise."""
@@ -55,7 +55,7 @@ class Belief:
             return self.s / r
         noise = sqrt(r * self.variance) / self.weight
         least = float(np.linalg.eigvalsh(self.shape / self.weight)[0])
-        return self.s / r + (least + 3.0 * noise) / self.cap
+        return self.s * (1.0 / r + least + 3.0 * noise)
 
     @classmethod
     def at(cls, V: FloatArray, variance: float, part: float) -> Belief:
@@ -103,14 +103,17 @@ class Belief:
         return replace(self, s=s, v=v)
 
     def _shaped(self, answer: Answer) -> Belief:
-        """Return the belief with one more curvature matrix."""
-        r = len(self.P)
+        """Return the belief with one more curvature matrix, released with this cap.
+
+        Its trace is s·cap, which changes from step to step.
+        """
+        r, trace = len(self.P), self.s * self.cap
         traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
         return replace(
             self,
-            shape=MEMORY * self.shape + traceless,
+            shape=MEMORY * self.shape + traceless / trace,
             weight=MEMORY * self.weight + 1.0,
-            variance=MEMORY**2 * self.variance + answer.sd**2,
+            variance=MEMORY**2 * self.variance + (answer.sd / trace) ** 2,
         )
 
     def _matrix(self) -> FloatArray:
@@ -121,5 +124,5 @@ class Belief:
         values, U = np.linalg.eigh(self.shape / self.weight)
         noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
         kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
-        shaped = np.maximum(1.0 + kept * values * r / (self.s * self.cap), LEAST_SHAPE)
+        shaped = np.maximum(1.0 + kept * r * values, LEAST_SHAPE)
         return np.asarray((U * (shaped * self.s / shaped.sum())) @ U.T)

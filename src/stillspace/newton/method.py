@@ -51,8 +51,10 @@ TOP_UP = 6.0
 MEAN_SHARE = 0.01
 """Of the mean of the rows, which a cluster of outliers has and centred inliers have not."""
 CLEAR = 5.0
-"""The mean is set aside if it is this many standard deviations off noise."""
-COUNT_SHARE, COUNT_CAP, ENOUGH = 0.004, 0.3, 0.5
+"""There is a mean if it is this many standard deviations off noise."""
+AS_STRONG = ONE_SIDED = 0.2
+"""What tells that it may be a cluster's (see `_may_be_cluster`)."""
+COUNT_SHARE, COUNT_CAP, ENOUGH = 0.004, 0.1, 0.75
 """Of each of two counts of rows near the start with the mean and without, what near is, and which
 part of the first the second must be."""
 STILL_MOVES = 5.0
@@ -69,8 +71,9 @@ JUDGED_AT, NOISY = 3, 2.2
 """After so many steps the mean weight 1/d tells a noisy table: below NOISY (see `_noisy`)."""
 HOPELESS = 0.003
 """The d² above which steps on a noisy table could show nothing."""
-SPLIT = 0.2
-"""A direction with less than this part of the mean weight is held by other rows (see `_split`)."""
+SPLIT, SLIGHT = 0.3, 0.1
+"""A direction with less than this part of the mean weight is held by other rows, unless it has less
+than that part of the mean signal (see `_split`)."""
 COMPARED_AT, AGREE = 10, 1.5
 """When steps on a noisy table are compared with the start, and how near is agreement."""
 RELIABLE = 10.0
@@ -116,7 +119,7 @@ class DampedNewton:
             return Ask(np.zeros(self.D), ((GeometricMedian(self.D), MEAN_SHARE),))
         if isinstance(state, Comparison):
             aside = None if state.near is None else state.aside
-            V = top_eigenvectors(state.moment.without(aside), self.r)
+            V = top_eigenvectors(state.moment.without(aside, self.r), self.r)
             return Ask(V, ((Curvature(self.D, self.r, COUNT_CAP), COUNT_SHARE),))
         D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
@@ -173,17 +176,32 @@ class DampedNewton:
         """
         squares = float(answer.value @ answer.value)
         surprise = (squares / answer.sd**2 - self.D) / sqrt(2.0 * self.D)
-        if surprise >= CLEAR:
-            return Comparison(state.allowance, state.moment, answer.value / sqrt(squares))
+        if surprise >= CLEAR and self._may_be_cluster(state.moment, answer):
+            return Comparison(state.allowance, state.moment, answer.value)
         return self._enter(state.allowance, state.moment, state.moment.share + MEAN_SHARE)
+
+    def _may_be_cluster(self, moment: Moment, mean: Answer) -> bool:
+        """Tell a cluster's mean from that of inliers that are not quite centred.
+
+        Beside r directions there is one more, not much weaker; and rows that extend along the mean
+        do so mostly on its side.
+        """
+        if self.r + 2 > self.D:
+            return False
+        *_, last, more = Spectrum.of(moment.value, moment.sd, self.r + 1).signal
+        squares = float(mean.value @ mean.value)
+        along = float(mean.value @ moment.value @ mean.value) / squares
+        one_sided = squares - self.D * mean.sd**2 >= ONE_SIDED * along
+        return bool(more >= AS_STRONG * last and one_sided)
 
     def _compared(self, state: Comparison, answer: Answer) -> State:
         """Set the mean aside if enough rows are near without it, by two standard deviations."""
         if state.near is None:
             return replace(state, near=answer)
         near, left, sd = float(state.near.value), float(answer.value), answer.sd
-        aside = state.aside if left > ENOUGH * near + 2.0 * sqrt(1.0 + ENOUGH**2) * sd else None
         better = left > near + 2.0 * sqrt(2.0) * sd
+        enough = left > ENOUGH * near + 2.0 * sqrt(1.0 + ENOUGH**2) * sd
+        aside = state.aside if better or (enough and self.r > 1) else None
         spent = state.moment.share + MEAN_SHARE + 2 * COUNT_SHARE
         return self._enter(state.allowance, state.moment, spent, aside, better=better)
 
@@ -194,7 +212,7 @@ class DampedNewton:
         D, r = self.D, self.r
         scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
-        start = moment.without(aside)
+        start = moment.without(aside, r)
         V, spectrum = top_eigenvectors(start, r), Spectrum.of(start, moment.sd, r)
         return Steps(
             allowance,
@@ -213,6 +231,7 @@ class DampedNewton:
                 part=self._part(allowance, spectrum.signal),
             ),
             spent=spent,
+            cut=inf if aside is None else LARGEST_CUT,  # the cluster is far, and heavy
         )
 
     def _part(self, allowance: Allowance, signal: FloatArray) -> float:
@@ -228,7 +247,7 @@ class DampedNewton:
     def _looked_last(self, state: LastLook, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
         moment = state.moment.plus(answer, state.share)
-        left = moment.without(state.aside)
+        left = moment.without(state.aside, self.r)
         V, steps = top_eigenvectors(left, self.r), state.steps
         if steps is not None:
             errors = steps.pca_error / moment.share, self._error(steps.belief.P)
@@ -297,10 +316,11 @@ class DampedNewton:
         """Whether different rows hold different directions: a cluster took some of them.
 
         Inliers near one subspace have about the same mean weight 1/d along all of its directions,
-        also where they vary less along some.
+        unless they hardly vary along some: on the sphere the rows that do are noisier ones.
         """
-        weakest = state.belief.weakest / state.weakest_unit
-        return weakest < SPLIT * state.belief.s / state.weight_unit
+        weakest, mean = state.belief.weakest / state.weakest_unit, state.weight_unit / self.r
+        slight = state.weakest_unit < SLIGHT * mean
+        return not slight and weakest < SPLIT * state.belief.s / state.weight_unit
 
     def _sharpens(self, state: Steps) -> bool:
         """Whether the curvature has grown as it does near noiseless inliers: as 1/error."""

@@ -11,6 +11,8 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.adaptive import Allowance, Answer
 from stillspace.kalman import Belief
+from stillspace.parts.geometry import top_eigenvectors
+from stillspace.spectrum import Spectrum
 
 SCALAR_SHARE = MATRIX_SHARE = 0.03
 """Of the curvature and of the curvature matrix, in all steps together."""
@@ -40,12 +42,20 @@ class Moment:
         value = (self.share * self.value + share * answer.value) / total
         return Moment(value, total, self.sd * sqrt(self.share / total))
 
-    def without(self, direction: FloatArray | None) -> FloatArray:
-        """Return the second moment of what is orthogonal to a direction."""
-        if direction is None:
+    def without(self, mean: FloatArray | None, r: int) -> FloatArray:
+        """Return the second moment without a cluster that has this mean, beside r directions.
+
+        A tight cluster of a share p has the mean pc and the second moment pccᵀ. As long as p is
+        not known: `mmᵀ/p` with the p that leaves r of the r + 1 leading directions, 1/p =
+        1/(mᵀS⁺m), S⁺ the inverse along these.
+        """
+        if mean is None:
             return self.value
-        Q = np.eye(len(direction)) - np.outer(direction, direction)
-        return np.asarray(Q @ self.value @ Q)
+        U = top_eigenvectors(self.value, r + 1)
+        within = U.T @ mean
+        weight = 1.0 / float(np.sum(within**2 / Spectrum.of(self.value, self.sd, r + 1).signal))
+        inside = U @ within
+        return np.asarray(self.value - weight * np.outer(inside, inside))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +93,7 @@ class Steps:
     allowance: Allowance
     moment: Moment
     aside: FloatArray | None
-    """The direction of the mean, if the start has none of it."""
+    """The mean of a cluster that the start is without, if any."""
     better: bool
     """Whether clearly more rows are near this start than near the one with the mean."""
     start: FloatArray
