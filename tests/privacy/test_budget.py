@@ -639,3 +639,12 @@ def test_an_array_as_a_term_of_a_known_ledger_is_refused_without_its_cells(tmp_p
     Budget(path, 1.0, 1e-6)
     with pytest.raises(BudgetError, match=rf"has {name}=.*, not a value of type ndarray"):
         Budget(path, **{name: np.array([1.0, 77.5])})
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta", "rows_per_person"])
+def test_an_array_as_a_term_of_a_new_ledger_is_refused_without_its_cells(tmp_path, name):
+    terms = {"epsilon": 1.0, "delta": 1e-6, name: np.array([1.0, 77.5])}
+    with pytest.raises((TypeError, ValueError)) as refused:
+        Budget(tmp_path / "ledger.db", **terms)
+    assert "ndarray" in str(refused.value)
+    assert "77" not in str(refused.value)

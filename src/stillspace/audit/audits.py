@@ -248,7 +248,7 @@ def _function_target(
 def _check_numbers(runs: int, canaries: int, confidence: float) -> None:
     for name, value, least in (("runs", runs, 8), ("canaries", canaries, 1)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            msg = f"{name} must be a whole number of at least {least}, got {value!r}."
+            msg = f"{name} must be a whole number of at least {least}, got {shown(value)}."
             raise ValueError(msg)
     if not 0.5 <= confidence < 1.0:
         msg = f"confidence must lie in [0.5, 1), got {confidence!r}."

@@ -46,8 +46,8 @@ class Moment:
         """Return the second moment without a cluster that has this mean, beside r directions.
 
         A tight cluster of a share p has the mean pc and the second moment pccᵀ. As long as p is
-        not known: `mmᵀ/p` with the p that leaves r of the r + 1 leading directions, 1/p =
-        1/(mᵀS⁺m), S⁺ the inverse along these.
+        not known, it is the one that leaves r of the r + 1 leading directions: p = mᵀS⁺m, S⁺ the
+        inverse along these.
         """
         if mean is None:
             return self.value

@@ -105,7 +105,7 @@ class Budget:
         for name, value in given.items():
             stored = getattr(self._terms, name)
             wanted = tuple(sorted(set(value))) if isinstance(value, tuple) else value
-            single = isinstance(wanted, tuple | str | Real)  # an array equals nothing
+            single = isinstance(wanted, str | Real) or name == "orders"  # an array equals nothing
             if value is not None and not (single and wanted == stored):
                 given_text = repr(value) if single else shown(value)
                 msg = (

@@ -118,7 +118,7 @@ def fixed_terms(
     if not is_word_of(kind, KINDS):
         raise ValueError(f"kind is {shown(kind)}; a ledger's kind is one of {', '.join(KINDS)}.")
     if isinstance(rows_per_person, bool) or not isinstance(rows_per_person, int):
-        raise TypeError(f"rows_per_person is {rows_per_person!r}; it must be a whole number.")
+        raise TypeError(f"rows_per_person is {shown(rows_per_person)}; it must be a whole number.")
     if rows_per_person < 1:
         raise ValueError(f"rows_per_person is {rows_per_person!r}; it must be at least 1.")
     share = min(
@@ -169,7 +169,7 @@ def _checked_budget(epsilon: Any, delta: Any) -> tuple[float, float]:
         epsilon, delta = float(epsilon), float(delta)
     except (TypeError, ValueError):
         raise ValueError(
-            f"epsilon is {epsilon!r} and delta {delta!r}; both must be numbers."
+            f"epsilon is {shown(epsilon)} and delta {shown(delta)}; both must be numbers."
         ) from None
     if not 0 < epsilon <= _LARGEST_EPSILON:
         raise ValueError(f"epsilon is {epsilon!r}; a ledger's lies in (0, {_LARGEST_EPSILON:g}].")

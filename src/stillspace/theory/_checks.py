@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._shown import shown
 from stillspace._typing import FloatArray
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -38,7 +39,9 @@ def labelled(inliers: npt.ArrayLike, outliers: npt.ArrayLike) -> tuple[FloatArra
 def dimension(r: Any, D: int) -> int:
     """Return the dimension of the subspace."""
     if not isinstance(r, int | np.integer) or isinstance(r, bool) or not 1 <= r < D:
-        msg = f"r must be a whole number in 1…{D - 1} (below the number of features), got {r!r}."
+        msg = (
+            f"r must be a whole number in 1…{D - 1} (below the number of features), got {shown(r)}."
+        )
         raise ValueError(msg)
     return int(r)
 
@@ -49,7 +52,7 @@ def number(name: str, value: Any, low: float, high: float, *, inside: bool = Tru
     fits = good and isfinite(value) and (low < value < high if inside else low <= value <= high)
     if not fits:
         ends = f"({low:g}, {high:g})" if inside else f"[{low:g}, {high:g}]"
-        msg = f"{name} must be a number in {ends}, got {value!r}."
+        msg = f"{name} must be a number in {ends}, got {shown(value)}."
         raise ValueError(msg)
     return float(value)
 
