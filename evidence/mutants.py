@@ -276,6 +276,27 @@ MUTANTS = [
         "log_G = log_G + 0.0",
         tests=("tests/privacy/test_renyi.py",),
     ),
+    Mutant(
+        "the look at the mean left out of what is spent",
+        "newton/method.py",
+        "state.moment, state.moment.share + MEAN_SHARE)",
+        "state.moment, state.moment.share)",
+        ("tests/test_newton.py",),
+    ),
+    Mutant(
+        "counts of near rows left out of what is spent",
+        "newton/method.py",
+        "spent = state.moment.share + MEAN_SHARE + 2 * COUNT_SHARE",
+        "spent = state.moment.share + MEAN_SHARE",
+        ("tests/test_newton.py",),
+    ),
+    Mutant(
+        "a start again forgets what was spent before",
+        "newton/method.py",
+        "return self._enter(state.allowance, state.moment, state.spent)",
+        "return self._enter(state.allowance, state.moment, state.moment.share)",
+        ("tests/test_newton.py",),
+    ),
 ]
 
 

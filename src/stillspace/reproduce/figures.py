@@ -120,7 +120,7 @@ def draw_grids(
     count, width = len(lines), max(map(len, lines))
     cell = 0.48
     size = (cell * len(x[1]) + 0.75, cell * 0.8 * len(y[1]) + 1.05)
-    figure = new_figure(size[0] * width + 1.1, size[1] * count + 1.25)
+    figure = new_figure(size[0] * width + 1.1, size[1] * count + 1.25, dpi=110)
     axes = figure.subplots(count, width, squeeze=False)
     image = None
     for i, row in enumerate(lines):
