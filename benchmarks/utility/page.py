@@ -65,8 +65,8 @@ to {largest}; noiseless ones are like fresh ones but for the noise. **Drawn** on
 ones, from a seed that was looked at; so are **held-out** ones, which were set aside for the first
 version of the default and whose results then led to its longer second phase and to its look at
 the mean; **named** ones are those by which it was first judged. (The fresh regimes were run twice:
-between the runs a review of the code, on other data, changed the default's start and its test of
-the curvature. No number of the first run was used.) In the **few** regimes inliers are in the
+between the runs the default's start and its test of the curvature were changed by what other data
+showed. No number of the first run was used.) In the **few** regimes inliers are in the
 minority; they are in no figure but their own. d² below 1e-13 counts as 1e-13 in ratios. The optimum
 of GLAD, the mean distance, is called right where its d² to the truth is below .1. Intervals
 are by bootstrap over the seeds; a median is called at most equal where its interval reaches 1.
