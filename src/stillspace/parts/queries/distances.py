@@ -80,7 +80,8 @@ class GeometricMedian(Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
         check_point(point, (self.D,))
-        out += kernels.unit_columns(XT - point[:, None], self.floor).sum(axis=1)
+        from_point = XT - point[:, None] if point.any() else XT  # the same bits, and no copy
+        out += kernels.unit_columns(from_point, self.floor).sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True)
