@@ -61,7 +61,7 @@ STILL_MOVES = 5.0
 """The first phase goes on while the gradient is this many standard deviations off noise."""
 
 CUT_FROM, CUT, LARGEST_CUT = 5, 3.0, 0.75
-"""From this step on, rows farther away than min(CUT/s, LARGEST_CUT) are left out."""
+"""After so many steps, rows farther away than min(CUT/s, LARGEST_CUT) are left out."""
 LARGEST_PART, ALONE = 0.3, 1.25
 """The largest part of the curvature's cap (see `_part`), and what one direction's share counts."""
 REOPENED = 0.05
