@@ -39,7 +39,7 @@ utility: $(STAMP)  ## accuracy against other private PCA, about 40 minutes on 2 
 	$(BIN)/python -m benchmarks.utility --write
 
 reproduction: $(STAMP)  ## the paper's experiments at their full size, hours; goes on where it was interrupted
-	$(BIN)/stillspace reproduce all --size paper --out reproduction $(if $(POPRES),--data $(POPRES)) --docs docs
+	$(BIN)/stillspace reproduce all --size paper --out build/reproduction $(if $(POPRES),--data $(POPRES)) --docs docs
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -18,8 +18,8 @@ from stillspace.parts.outputs import Average
 from stillspace.parts.queries import Glad, Reaper
 from stillspace.parts.sampling import All, Sampling, WithReplacement
 from stillspace.parts.schedules import Halving, InverseSqrt
-from stillspace.plan import GivenStart, Plan
-from stillspace.release import Ledger, Release
+from stillspace.plans.fixed import GivenStart, Plan
+from stillspace.plans.release import Ledger, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 

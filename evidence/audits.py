@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from evidence._table import markdown
 from stillspace.audit import AuditReport, audit, make_neighbours
-from stillspace.plan import Plan
+from stillspace.plans.fixed import Plan
 from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee, mu_from_budget
 from stillspace.recipes import Facts, make_plan
 

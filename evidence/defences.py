@@ -123,12 +123,12 @@ class Change:
 
 
 _PLANNED = (
-    "plan.py",
+    "plans/fixed.py",
     "return self.start.event() + ComposedEvent.merge(self._loop_events())",
     "return ComposedEvent.merge(self._loop_events())",
 )
 _RECORDED = (
-    "run.py",
+    "run/loop.py",
     "        draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        nowhere",
     "        draw = start.release.draw(0, rows.n_rows, rng, Ledger())\n        nowhere",
 )
@@ -139,7 +139,7 @@ CHANGES = [
         "half the noise",
         (
             (
-                "release.py",
+                "plans/release.py",
                 "return self.query.noise.draws(sigma, count, rng)",
                 "return self.query.noise.draws(sigma, count, rng) // 2",
             ),
@@ -162,7 +162,7 @@ CHANGES = [
         "start without noise",
         (
             (
-                "run.py",
+                "run/loop.py",
                 "moment = start.release.apply(rows, nowhere, draw)",
                 "moment = start.release.apply(rows, nowhere, replace(draw, noise=None))",
             ),
@@ -182,7 +182,7 @@ CHANGES = [
         "divisor taken from the batch",
         (
             (
-                "release.py",
+                "plans/release.py",
                 "return total / self.divisor",
                 "drawn = None if draw.selection is None else len(draw.selection)\n"
                 "        return total / (drawn or self.divisor)",

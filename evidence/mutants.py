@@ -32,30 +32,32 @@ LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
 
 PAIRS = ("tests/test_pair_cut.py",)
 
-UNCHANGED = Mutant("nothing (must stay green)", "release.py", "class Release:", "class Release:")
+UNCHANGED = Mutant(
+    "nothing (must stay green)", "plans/release.py", "class Release:", "class Release:"
+)
 
 MUTANTS = [
     Mutant(
         "noise halved",
-        "release.py",
+        "plans/release.py",
         "return self.query.noise.draws(sigma, count, rng)",
         "return self.query.noise.draws(sigma, count, rng) // 2",
     ),
     Mutant(
         "noise skipped",
-        "release.py",
+        "plans/release.py",
         "if draw.noise is not None:",
         "if draw.noise is not None and False:",
     ),
     Mutant(
         "start not charged",
-        "plan.py",
+        "plans/fixed.py",
         "return self.start.event() + ComposedEvent.merge(self._loop_events())",
         "return ComposedEvent.merge(self._loop_events())",
     ),
     Mutant(
         "start neither planned nor recorded",
-        "run.py",
+        "run/loop.py",
         "draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        nowhere",
         "draw = start.release.draw(0, rows.n_rows, rng, Ledger())\n        nowhere",
     ),
@@ -73,7 +75,7 @@ MUTANTS = [
     ),
     Mutant(
         "divisor taken from the batch",
-        "release.py",
+        "plans/release.py",
         "return total / self.divisor",
         "drawn = None if draw.selection is None else len(draw.selection)\n"
         "        return total / (drawn or self.divisor)",
@@ -95,13 +97,13 @@ MUTANTS = [
     ),
     Mutant(
         "a charge dropped in the loop",
-        "release.py",
+        "plans/release.py",
         "ledger.record(self.event(k), length)",
         "ledger.record(self.event(k), length if k != 1 else 0)",
     ),
     Mutant(
         "a charge dropped among stacked ones",
-        "release.py",
+        "plans/release.py",
         "ledger.record(self.event(k), length)",
         "ledger.record(self.event(k), length - (length > 1))",
     ),
@@ -134,13 +136,13 @@ MUTANTS = [
     ),
     Mutant(
         "lattice slack dropped",
-        "release.py",
+        "plans/release.py",
         "return self.query.noise.slack(sigma) + summation + terms",
         "return summation + terms",
     ),
     Mutant(
         "slack of the terms dropped",
-        "release.py",
+        "plans/release.py",
         "return self.query.noise.slack(sigma) + summation + terms",
         "return self.query.noise.slack(sigma) + summation",
     ),
@@ -278,21 +280,21 @@ MUTANTS = [
     ),
     Mutant(
         "the look at the mean left out of what is spent",
-        "newton/method.py",
+        "methods/newton/method.py",
         "state.moment, state.moment.share + MEAN_SHARE)",
         "state.moment, state.moment.share)",
         ("tests/test_newton.py",),
     ),
     Mutant(
         "counts of near rows left out of what is spent",
-        "newton/method.py",
+        "methods/newton/method.py",
         "spent = state.moment.share + MEAN_SHARE + 2 * COUNT_SHARE",
         "spent = state.moment.share + MEAN_SHARE",
         ("tests/test_newton.py",),
     ),
     Mutant(
         "a start again forgets what was spent before",
-        "newton/method.py",
+        "methods/newton/method.py",
         "return self._enter(state.allowance, state.moment, state.spent)",
         "return self._enter(state.allowance, state.moment, state.moment.share)",
         ("tests/test_newton.py",),

@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse, stats
 
 from stillspace import Budget, PrivateRobustPCA
-from stillspace.adaptive import AdaptivePlan, Ask, Outcome
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.kernels import reference
 from stillspace.parts.noise import SAMPLER_ERROR, seeded_generator
@@ -24,10 +23,11 @@ from stillspace.parts.queries import (
     SecondMoment,
 )
 from stillspace.parts.sampling import Poisson
-from stillspace.plan import MomentStart
+from stillspace.plans.adaptive import AdaptivePlan, Ask, Outcome
+from stillspace.plans.fixed import MomentStart
+from stillspace.plans.release import CeilingLedger, JointRelease, Release
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.recipes import Facts, make_plan
-from stillspace.release import CeilingLedger, JointRelease, Release
 from stillspace.rows import MemoryRows, OnceAdded
 from stillspace.run import run
 from tests.conftest import random_basis, unit_rows
@@ -348,7 +348,7 @@ def test_releases_of_one_pass_must_agree():
 
 
 def test_a_cut_gradient_never_runs_in_the_plain_loop():
-    from stillspace.executors import compiled_loop
+    from stillspace.run.executors import compiled_loop
 
     plan = make_plan("dp-ggd", Facts(N, D, R, 1.0, 1e-6), n_iter=3)
     assert isinstance(plan.start, MomentStart)

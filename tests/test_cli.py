@@ -482,8 +482,8 @@ def test_budget_refusals(table: Path, tmp_path: Path) -> None:
 def test_reproduce_writes_tables_figures_and_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stillspace.reproduce.cells import Setting
-    from stillspace.reproduce.convergence import Convergence
+    from reproduction.cells import Setting
+    from reproduction.convergence import Convergence
 
     monkeypatch.setattr(Convergence, "setting", Setting(300, 5, n_iter=120))
     monkeypatch.setitem(Convergence.runs, "quick", 2)

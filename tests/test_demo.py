@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stillspace.demo import PICTURE, Demo, draw_demo, run_demo, write_picture
+from stillspace.cli.showcase import PICTURE, Demo, draw_demo, run_demo, write_picture
 from stillspace.metrics import principal_angles, subspace_error
 
 

@@ -5,9 +5,9 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from stillspace.adaptive import AdaptivePlan, Allowance, Answer
-from stillspace.median import PrivateMedian
+from stillspace.methods.median import PrivateMedian
 from stillspace.parts.noise import seeded_generator
+from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.privacy import mu_from_budget
 from stillspace.rows import MemoryRows
 from stillspace.run import run

@@ -6,12 +6,20 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from stillspace.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.datasets import make_haystack
-from stillspace.kalman import Belief
+from stillspace.methods.newton import ChosenNewton, DampedNewton
+from stillspace.methods.newton.belief import Belief
+from stillspace.methods.newton.states import (
+    Comparison,
+    Found,
+    LastLook,
+    Look,
+    MeanLook,
+    Moment,
+    Steps,
+)
+from stillspace.methods.spectrum import Spectrum, count_components
 from stillspace.metrics import subspace_error
-from stillspace.newton import ChosenNewton, DampedNewton
-from stillspace.newton.states import Comparison, Found, LastLook, Look, MeanLook, Moment, Steps
 from stillspace.parts.geometry import polar
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import (
@@ -21,10 +29,10 @@ from stillspace.parts.queries import (
     Glad,
     SecondMoment,
 )
+from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.recipes import Facts, make_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import run
-from stillspace.spectrum import Spectrum, count_components
 from tests.conftest import random_basis
 
 

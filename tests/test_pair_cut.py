@@ -6,18 +6,26 @@ import numpy as np
 import pytest
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA, stages
-from stillspace.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import LedgerError
+from stillspace.methods.pair_lengths import (
+    PairCut,
+    _counts,
+    _narrow,
+    _wide,
+    holds_subspace,
+    valley,
+    valleys,
+)
 from stillspace.metrics import subspace_error
 from stillspace.models import load_model, save_model
-from stillspace.pair_cut import PairCut, _counts, _narrow, _wide, holds_subspace, valley, valleys
 from stillspace.parts.noise import secure_generator
 from stillspace.parts.queries import Glad, SecondMoment
+from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
+from stillspace.plans.release import Ledger
 from stillspace.privacy import mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
-from stillspace.release import Ledger
 from stillspace.rows import MemoryRows, draw_pairs, levels
 from stillspace.run import run
 from stillspace.stages import CHECK_SHARE, LENGTHS_SHARE, CutStage, plan_stages

@@ -46,7 +46,7 @@ FACES = {
     "stillspace.estimators": ["PrivatePCA", "PrivateRobustPCA", "RobustPCA"],
     "stillspace.metrics": ["chordal_gap", "principal_angles", "subspace_error"],
     "stillspace.prediction": ["Prediction", "predict"],
-    "stillspace.sketch": ["Sketch"],
+    "stillspace.rows.sketch": ["Sketch"],
     "stillspace.diagnostics": ["OutlierMap", "diagnose"],
     "stillspace.plots": [
         "Panel",

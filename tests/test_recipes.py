@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stillspace.adaptive import AdaptivePlan
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.parts.geometry import Polar
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.schedules import Geometric, Halving
 from stillspace.parts.stops import Converged, Never
-from stillspace.plan import GivenStart, MomentStart, Plan, RunStart, WishartStart
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import GivenStart, MomentStart, Plan, RunStart, WishartStart
+from stillspace.plans.release import Release
 from stillspace.privacy import GaussianCurve, Guarantee, mu_from_budget, privacy_curve
 from stillspace.privacy.events import GaussianEvent, NonPrivateEvent
 from stillspace.recipes import PRIVATE, ROBUST, Facts, make_plan
-from stillspace.release import Release
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 from tests.conftest import random_basis, unit_rows

@@ -18,8 +18,8 @@ from stillspace.parts.queries import (
     SecondMoment,
 )
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
+from stillspace.plans.release import ROW_MARGIN, Ledger, Release
 from stillspace.privacy.events import ComposedEvent, GaussianEvent, NonPrivateEvent
-from stillspace.release import ROW_MARGIN, Ledger, Release
 from stillspace.rows import MemoryRows, chain_length
 from tests.conftest import random_basis, unit_rows
 

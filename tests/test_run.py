@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from stillspace import executors
 from stillspace.exceptions import LedgerError
 from stillspace.kernels import loops
 from stillspace.parts.geometry import EntropicMirror, Geodesic, Polar, WaterFilling
@@ -15,10 +14,10 @@ from stillspace.parts.queries import Glad, Reaper
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
 from stillspace.parts.schedules import Halving, InverseSqrt
 from stillspace.parts.stops import Converged
-from stillspace.plan import GivenStart, Plan
-from stillspace.release import Ledger, Release
+from stillspace.plans.fixed import GivenStart, Plan
+from stillspace.plans.release import Ledger, Release
 from stillspace.rows import MemoryRows, chain_length
-from stillspace.run import run
+from stillspace.run import executors, run
 from tests.conftest import random_basis
 
 SHAPES = [(300, 7, 3), (501, 20, 2), (60, 5, 1)]
@@ -242,7 +241,7 @@ def test_a_watched_run_gives_the_bits_of_an_unwatched_one(geometry, sampling, ou
     at = frozenset({0, 1, 2, 13, 37, 60})
     for compiled_too in (True, False):
         if not compiled_too:
-            monkeypatch.setattr("stillspace.run.compiled_loop", lambda *_: None)
+            monkeypatch.setattr("stillspace.run.loop.compiled_loop", lambda *_: None)
         seen = {}
 
         def see(done, memory, point, seen=seen):

@@ -31,15 +31,15 @@ from benchmarks.utility.problems import (
 )
 from benchmarks.utility.references import glad_optimum, mean_distance, pca_optimum
 from benchmarks.utility.results import EXACT, Entry, Results, interval, predicted
+from reproduction.store import Store
+from reproduction.workers import run_cells
 from scipy.stats import chi2
 
 from stillspace.metrics import subspace_error
-from stillspace.plan import RunStart
+from stillspace.plans.fixed import RunStart
 from stillspace.prediction import predict
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.recipes import Facts
-from stillspace.reproduce.store import Store
-from stillspace.reproduce.workers import run_cells
 
 TINY = Regime("tiny 1", "fresh", 600, 6, 2, 0.7, "low-rank", 0.1, 3.0, rank=2, seed=3)
 EFFORT = replace(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from reproduction.store import Store
+from reproduction.workers import run_cells
 
 from benchmarks._facts import facts
 from benchmarks._render import facts_line, write_json
@@ -29,8 +31,6 @@ from benchmarks.utility.problems import (
     work,
 )
 from benchmarks.utility.results import Entry, Results
-from stillspace.reproduce.store import Store
-from stillspace.reproduce.workers import run_cells
 
 HERE = Path(__file__).parent
 GROUPS: dict[str, tuple[Regime, ...] | tuple[Table, ...]] = {

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+from reproduction.cells import seed_from
 
 from benchmarks.utility import coinpress, power
 from benchmarks.utility.problems import DELTA, Data, Problem, budget
@@ -15,9 +16,8 @@ from stillspace.exceptions import SeededNoiseWarning
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.schedules import Geometric
-from stillspace.plan import Plan
+from stillspace.plans.fixed import Plan
 from stillspace.recipes import Facts, make_plan
-from stillspace.reproduce.cells import seed_from
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 

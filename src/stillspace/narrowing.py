@@ -8,12 +8,12 @@ from math import pi
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.methods.spectrum import Spectrum
 from stillspace.parts.geometry import top_eigenvectors
+from stillspace.plans.release import Ledger, Release
 from stillspace.privacy import ComposedEvent
-from stillspace.release import Ledger, Release
 from stillspace.rows import Rows
 from stillspace.run import Result
-from stillspace.spectrum import Spectrum
 
 
 @dataclass(frozen=True, slots=True)

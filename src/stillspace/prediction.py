@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
-from stillspace.newton import FIRST_LOOK, MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
+from stillspace.methods.newton import FIRST_LOOK, MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
 from stillspace.privacy import Relation, mu_from_budget
 from stillspace.privacy.events import RELATIONS
 

@@ -27,9 +27,9 @@ from stillspace.parts.geometry import Orthonormalize, dense_eigenvectors
 from stillspace.parts.noise import half_laplace
 from stillspace.parts.queries import IrlsPower
 from stillspace.parts.stops import Converged
-from stillspace.plan import GivenStart, Plan
+from stillspace.plans.fixed import GivenStart, Plan
+from stillspace.plans.release import Release
 from stillspace.privacy.events import NOTHING, ComposedEvent, Relation, TestedEvent
-from stillspace.release import Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
 

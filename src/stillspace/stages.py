@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.adaptive import AdaptivePlan, Allowance, Method
-from stillspace.median import PrivateMedian
+from stillspace.methods.median import PrivateMedian
+from stillspace.methods.pair_lengths import PairCut, holds_subspace
+from stillspace.methods.spectrum import count_components
 from stillspace.narrowing import Narrowing
-from stillspace.pair_cut import PairCut, holds_subspace
 from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares, SecondMoment
-from stillspace.plan import MomentStart
+from stillspace.plans.adaptive import AdaptivePlan, Allowance, Method
+from stillspace.plans.fixed import MomentStart
+from stillspace.plans.release import Ledger, Release
 from stillspace.privacy import ComposedEvent, mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.ptr import PtrPlan, run_ptr
 from stillspace.recipes import Facts, make_plan
 from stillspace.recipes.facts import AnyPlan
-from stillspace.release import Ledger, Release
 from stillspace.rows import MemoryRows, Rows
 from stillspace.run import Result, run
-from stillspace.spectrum import count_components
 
 CENTER_SHARE = 0.1
 NARROW_SHARE = 0.35

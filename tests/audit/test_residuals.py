@@ -9,8 +9,8 @@ import pytest
 from stillspace.audit import check_noise
 from stillspace.audit import residuals as module
 from stillspace.parts.noise import IidGaussian, seeded_generator
+from stillspace.plans.release import Release
 from stillspace.recipes import Facts, make_plan
-from stillspace.release import Release
 
 PLANS = {
     "dp-ggd": {"n_iter": 300},
@@ -90,7 +90,7 @@ def test_a_wrong_sum_is_seen(monkeypatch):
         return found if draw.selection is None else found * self.divisor / len(draw.selection)
 
     monkeypatch.setattr(Release, "apply", drawn)
-    monkeypatch.setattr("stillspace.executors._covered", lambda *_: False)
+    monkeypatch.setattr("stillspace.run.executors._covered", lambda *_: False)
     assert not check_noise(plan_of("dp-sggd")).ok
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from stillspace import executors
 from stillspace.audit.neighbours import Neighbours, make_neighbours
 from stillspace.audit.scores import WhiteBox
 from stillspace.parts.geometry import Polar, WaterFilling
@@ -16,9 +15,9 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
 from stillspace.parts.schedules import Constant
-from stillspace.plan import GivenStart, MomentStart, Plan
-from stillspace.release import Ledger, Release
-from stillspace.run import run
+from stillspace.plans.fixed import GivenStart, MomentStart, Plan
+from stillspace.plans.release import Ledger, Release
+from stillspace.run import executors, run
 
 N, D = 6, 3
 V0 = np.eye(D)[:, :1]

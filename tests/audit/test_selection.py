@@ -12,7 +12,7 @@ from stillspace.parts.sampling import (
     WithoutReplacement,
     WithReplacement,
 )
-from stillspace.release import Release
+from stillspace.plans.release import Release
 
 N = 50
 

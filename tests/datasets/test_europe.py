@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from reproduction.europe import onto_map, wishart_pca
 
 from stillspace.datasets import load_popres, make_europe, make_genotypes
-from stillspace.reproduce.europe import onto_map, wishart_pca
 
 EIGENVALUES = np.linspace(4, 1, 20)
 

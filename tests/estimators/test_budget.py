@@ -23,7 +23,7 @@ from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace.cli.app import app
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import BudgetExceededError, NotAccountedError
-from stillspace.plan import fingerprint
+from stillspace.plans.fixed import fingerprint
 from stillspace.privacy.filters import UNIT
 
 ESTIMATORS = [PrivateRobustPCA, PrivatePCA]

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
-from stillspace.adaptive import AdaptivePlan
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import NotAccountedError
 from stillspace.metrics import subspace_error
+from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.recipes import PRIVATE
 
 ESTIMATORS = [PrivateRobustPCA, PrivatePCA]

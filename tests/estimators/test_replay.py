@@ -15,8 +15,8 @@ from stillspace import PrivateRobustPCA, narrowing, run, stages
 from stillspace.estimators import _private
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.noise import seeded_generator
+from stillspace.plans.release import Release
 from stillspace.privacy import mu_from_budget
-from stillspace.release import Release
 from stillspace.rows import MemoryRows, levels
 from tests.test_pair_cut import clusters, far
 

@@ -10,15 +10,15 @@ from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace.datasets import make_haystack
 from stillspace.estimators._view import narrowed_width
 from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.methods.spectrum import Spectrum
 from stillspace.metrics import subspace_error
 from stillspace.models import load_model, save_model
 from stillspace.parts.queries import DistanceCounts, ScoreSquares
+from stillspace.plans.release import Ledger, Release
 from stillspace.privacy import full_batch_mu, mu_from_budget, privacy_curve
 from stillspace.recipes import Facts
-from stillspace.release import Ledger, Release
 from stillspace.rows import MemoryRows
-from stillspace.sketch import Sketch
-from stillspace.spectrum import Spectrum
+from stillspace.rows.sketch import Sketch
 from stillspace.stages import (
     CENTER_SHARE,
     CHECK_SHARE,
@@ -384,10 +384,10 @@ def test_the_number_of_rows_stays_out_of_the_message_of_a_deep_table():
 
 
 def test_a_ceiling_refuses_a_query_that_its_conversion_does_not_cover():
-    from stillspace.adaptive import AdaptivePlan
-    from stillspace.newton import DampedNewton
+    from stillspace.methods.newton import DampedNewton
+    from stillspace.plans.adaptive import AdaptivePlan
+    from stillspace.plans.release import CeilingLedger
     from stillspace.privacy import GaussianEvent
-    from stillspace.release import CeilingLedger
 
     plan = AdaptivePlan("x", DampedNewton(5, 2), 100, mu=1.0)
     ledger = CeilingLedger(ceiling=plan.ceiling(), relation="replace-one")

@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 
 from stillspace import PrivateRobustPCA
-from stillspace.executors import compiled_loop
 from stillspace.kernels.choice import draw_binomial
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import Glad
@@ -13,6 +12,7 @@ from stillspace.recipes import Facts, make_plan
 from stillspace.rows import MemoryRows, chain_length
 from stillspace.rows.layout import Layout
 from stillspace.run import run
+from stillspace.run.executors import compiled_loop
 
 
 def test_the_longest_chain_of_additions_is_charged_for():

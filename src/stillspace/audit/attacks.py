@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.adaptive import AdaptivePlan
 from stillspace.audit.neighbours import Neighbours
 from stillspace.audit.report import Claim
 from stillspace.audit.scores import WhiteBox, fit_score
 from stillspace.parts.outputs import Last
-from stillspace.plan import Plan
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import Plan
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 

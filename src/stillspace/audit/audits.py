@@ -10,7 +10,6 @@ from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
 from stillspace._shown import checked_words, is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.adaptive import AdaptivePlan
 from stillspace.audit.attacks import (
     ADVERSARIES,
     Adversary,
@@ -23,7 +22,8 @@ from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, 
 from stillspace.audit.neighbours import Neighbours, candidates
 from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, count
 from stillspace.parts.noise import secure_generator, seeded_generator
-from stillspace.plan import Plan
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import Plan
 from stillspace.privacy import Guarantee
 
 __all__ = ["audit"]

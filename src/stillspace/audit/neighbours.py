@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
-from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson, Sampling
-from stillspace.plan import GivenStart, MomentStart, Plan, RunStart
-from stillspace.release import Release
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import GivenStart, MomentStart, Plan, RunStart
+from stillspace.plans.release import Release
 from stillspace.rows import MemoryRows
 
 Background: TypeAlias = Literal["zeros", "inliers", "copies", "balanced"]

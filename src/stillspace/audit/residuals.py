@@ -14,11 +14,11 @@ import numpy as np
 from scipy.stats import chi2, kstest, norm
 
 from stillspace._typing import FloatArray
-from stillspace.adaptive import AdaptivePlan
 from stillspace.audit.neighbours import releases
 from stillspace.parts.noise import secure_generator, seeded_generator
-from stillspace.plan import Plan
-from stillspace.release import Seen
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import Plan
+from stillspace.plans.release import Seen
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 

@@ -17,7 +17,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.audit.neighbours import Neighbours
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
-from stillspace.release import Release, Seen
+from stillspace.plans.release import Release, Seen
 
 _LEAST = 1e-12
 """Probability of being drawn oftener than is looked at, in batches with replacement."""

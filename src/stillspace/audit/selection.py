@@ -7,8 +7,8 @@ from scipy.stats import binom, chi2
 
 from stillspace._typing import IntArray
 from stillspace.parts.noise import secure_generator, seeded_generator
+from stillspace.plans.release import Release
 from stillspace.privacy import GaussianEvent
-from stillspace.release import Release
 
 __all__ = ["check_selection"]
 

@@ -21,7 +21,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from stillspace import executors
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.geometry import Polar, WaterFilling
@@ -41,10 +40,11 @@ from stillspace.parts.queries import (
     ScoreSquares,
     SecondMoment,
 )
-from stillspace.plan import GivenStart, Plan
+from stillspace.plans.fixed import GivenStart, Plan
+from stillspace.plans.release import Ledger, Release
 from stillspace.privacy import Relation
-from stillspace.release import Ledger, Release
 from stillspace.rows import MemoryRows
+from stillspace.run import executors
 
 __all__ = ["Finding", "Subject", "search_sensitivity", "subjects"]
 

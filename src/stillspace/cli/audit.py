@@ -11,9 +11,9 @@ import typer
 from stillspace.cli.console import UsageError, command, out, say
 
 if TYPE_CHECKING:
-    from stillspace.adaptive import AdaptivePlan
     from stillspace.audit import AuditReport
-    from stillspace.plan import Plan
+    from stillspace.plans.adaptive import AdaptivePlan
+    from stillspace.plans.fixed import Plan
 
 
 # The options, in the order of --help.

@@ -22,7 +22,7 @@ def demo(
 ) -> None:
     """Fit made-up rows, three in ten of them wrong, with and without privacy; draw what happens."""
     # Only here: `stillspace --help` need not wait for NumPy and the kernels.
-    from stillspace.demo import Demo, run_demo, write_picture  # noqa: PLC0415
+    from stillspace.cli.showcase import Demo, run_demo, write_picture  # noqa: PLC0415
 
     out("Synthetic data with a cluster of wrong rows; the truth is known. Fitting four times …")
     shown: Demo = run_demo(seed)

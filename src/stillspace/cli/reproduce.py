@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +13,27 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from stillspace.cli.console import UsageError, command, say
 
 if TYPE_CHECKING:
-    from stillspace.reproduce.cells import AnyCell
-    from stillspace.reproduce.make import Task
+    from reproduction.cells import AnyCell
+    from reproduction.make import Task
 
 SPEED_SECONDS = 900.0
 """The time left is judged by the speed of so long a while: one cell alone may take a minute."""
+
+
+def _use_checkout() -> None:
+    """Make the package `reproduction` importable; it lies beside `src` and not in the wheel.
+
+    It holds the paper's experiments, which need hours and files that nobody installs a library for.
+    """
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "reproduction" / "__init__.py").is_file():
+        msg = (
+            "The experiments of the paper are not part of the installed package; clone the "
+            "repository, run `make demo` there once, and call .venv/bin/stillspace reproduce."
+        )
+        raise UsageError(msg)
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
 
 
 @command
@@ -34,7 +51,7 @@ def reproduce(
     ] = "quick",
     out_dir: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder for tables and figures.")
-    ] = Path("reproduction"),
+    ] = Path("build/reproduction"),
     data: Annotated[
         Path | None,
         typer.Option(
@@ -62,9 +79,10 @@ def reproduce(
 
     Finished parts are kept in DIR/cells: a run that was interrupted goes on where it was.
     """
+    _use_checkout()
     # Only here: `stillspace --help` need not wait for NumPy and the kernels.
-    from stillspace.reproduce.make import Task, chosen  # noqa: PLC0415
-    from stillspace.reproduce.report import publish, write_report  # noqa: PLC0415
+    from reproduction.make import Task, chosen  # noqa: PLC0415
+    from reproduction.report import publish, write_report  # noqa: PLC0415
 
     if data is not None and experiment not in ("popres", "all"):
         msg = f"--data is for popres (or all); {experiment} takes none."

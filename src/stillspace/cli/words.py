@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.stops import Never
-from stillspace.plan import (
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import (
     GivenStart,
     MomentStart,
     PaperMatrixStart,
@@ -15,9 +15,9 @@ from stillspace.plan import (
     Start,
     WishartStart,
 )
+from stillspace.plans.release import Release
 from stillspace.ptr import PtrPlan
 from stillspace.recipes.facts import AnyPlan
-from stillspace.release import Release
 
 
 def plan_in_words(plan: AnyPlan) -> str:

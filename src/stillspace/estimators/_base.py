@@ -14,8 +14,8 @@ from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._validation import centred_blocks, checked_array, checked_code
 from stillspace.parts.noise import secure_generator, seeded_generator
+from stillspace.rows.sketch import Sketch
 from stillspace.run import Result
-from stillspace.sketch import Sketch
 
 
 class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -38,15 +38,15 @@ from stillspace.estimators._view import (
     narrowed_width,
 )
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
-from stillspace.plan import GivenStart, fingerprint
+from stillspace.plans.fixed import GivenStart, fingerprint
+from stillspace.plans.release import ROW_MARGIN, checked_event
 from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
 from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
 from stillspace.recipes.facts import AnyPlan
-from stillspace.release import ROW_MARGIN, checked_event
 from stillspace.rows import draw_pairs
+from stillspace.rows.sketch import Sketch
 from stillspace.run import Result
-from stillspace.sketch import Sketch
 from stillspace.stages import SUMMARIES, distance_quantiles, plan_stages
 
 LARGEST_RADIUS = 1e300

@@ -10,7 +10,7 @@ import numpy as np
 from stillspace._shown import shown
 from stillspace._typing import FloatArray, IntArray
 from stillspace.rows import MemoryRows
-from stillspace.sketch import Sketch
+from stillspace.rows.sketch import Sketch
 
 SKETCH_WIDTH, NARROWED_WIDTH = 0.36, 0.8
 """Columns of a sketch for each unit of nμ, where one release must do with them, and where rows are

@@ -35,10 +35,10 @@ from stillspace.exceptions import DisagreementWarning
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import ScoreMoment
 from stillspace.parts.stops import Converged, Never
-from stillspace.plan import MomentStart, Plan
+from stillspace.plans.fixed import MomentStart, Plan
+from stillspace.plans.release import Draw, Release
 from stillspace.privacy import ComposedEvent, Guarantee
 from stillspace.recipes import Facts, fixed_plan, known_recipe
-from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
 from stillspace.search import Candidate, chosen, disagreement

@@ -85,7 +85,7 @@ class Entry:
 
     @property
     def plan(self) -> str:
-        """The fingerprint of the fit's plan (`stillspace.plan.fingerprint`), if it was told."""
+        """The fingerprint of the fit's plan (`stillspace.plans.fixed.fingerprint`), if known."""
         return str(json.loads(self.about_json)["plan"])
 
     @property

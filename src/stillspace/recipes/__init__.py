@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from stillspace._shown import shown
-from stillspace.plan import Plan
+from stillspace.plans.fixed import Plan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.recipes.classic import fms, irls, reaper_irls
 from stillspace.recipes.facts import AnyPlan, Facts, Recipe

@@ -15,7 +15,7 @@ from stillspace.parts.queries import (
 )
 from stillspace.parts.sampling import WithoutReplacement
 from stillspace.parts.stops import Converged
-from stillspace.plan import MomentStart, Plan, RunStart
+from stillspace.plans.fixed import MomentStart, Plan, RunStart
 from stillspace.recipes.facts import Facts, Options
 from stillspace.recipes.options import checked_n_iter, checked_positive
 from stillspace.recipes.paper import named_start

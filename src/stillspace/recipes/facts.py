@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from stillspace.adaptive import AdaptivePlan
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Sampling
-from stillspace.plan import Plan
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import Plan
+from stillspace.plans.release import Release
 from stillspace.privacy import Relation
 from stillspace.ptr import PtrPlan
-from stillspace.release import Release
 
 Calibration: TypeAlias = Literal["honest", "as-printed"]
 CALIBRATIONS: tuple[Calibration, ...] = ("honest", "as-printed")

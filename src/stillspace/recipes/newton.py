@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stillspace.adaptive import AdaptivePlan
 from stillspace.exceptions import NotAccountedError
-from stillspace.newton import ChosenNewton, DampedNewton
+from stillspace.methods.newton import ChosenNewton, DampedNewton
+from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.ptr import WIDTH, PtrPlan
 from stillspace.recipes.facts import Facts, Options
 from stillspace.recipes.options import checked_positive

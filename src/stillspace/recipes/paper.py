@@ -15,7 +15,7 @@ from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar,
 from stillspace.parts.queries import PRIVATE_FLOOR, ROBUST_FLOOR, Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All
 from stillspace.parts.schedules import Halving, InverseSqrt
-from stillspace.plan import (
+from stillspace.plans.fixed import (
     GivenStart,
     MomentStart,
     PaperMatrixStart,

@@ -93,7 +93,7 @@ class CurvatureMatrix(_Curved):
 class Joint:
     """Several queries at one point, added in one pass: their sums one after another, flat.
 
-    It has no bounds: each query keeps its own (`stillspace.release.JointRelease`).
+    It has no bounds: each query keeps its own (`stillspace.plans.release.JointRelease`).
     """
 
     queries: tuple[Query, ...]

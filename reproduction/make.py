@@ -1,0 +1,103 @@
+"""From an experiment's name to its tables, figures and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from reproduction import EXPERIMENTS, SIZES, Experiment, Size
+from reproduction.cells import AnyCell
+from reproduction.europe import MapCell
+from reproduction.experiment import Verdict
+from reproduction.report import write_facts
+from reproduction.store import Store
+from reproduction.tables import write_csv
+from reproduction.workers import run_cells
+from stillspace import __version__
+from stillspace._files import write_atomically
+from stillspace.plots._figure import png, svg
+
+COLUMNS = ("as-printed", "honest", "ours")
+
+
+def chosen(name: str) -> list[Experiment]:
+    """Return the experiments of a name, or of "all"."""
+    if name == "all":
+        return list(EXPERIMENTS.values())
+    if name not in EXPERIMENTS:
+        msg = f"There is no experiment {name!r}; there are {', '.join(EXPERIMENTS)} and all."
+        raise ValueError(msg)
+    return [EXPERIMENTS[name]]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One experiment at one size into one folder."""
+
+    experiment: Experiment
+    size: Size
+    out: Path
+    seed: int = 0
+    data: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.size not in SIZES:
+            msg = f"There is no size {self.size!r}; there are {', '.join(SIZES)}."
+            raise ValueError(msg)
+        if self.seed < 0:
+            msg = f"The seed must be a whole number of at least 0, got {self.seed}."
+            raise ValueError(msg)
+
+    @property
+    def store(self) -> Store:
+        """Where the finished cells are."""
+        return Store(self.out / "cells" / f"{self.experiment.id}-{self.size}")
+
+    def cells(self) -> list[AnyCell]:
+        """Return all cells, finished or not."""
+        return self.experiment.cells(self.size, self.seed, self.data)
+
+    def forget(self, column: str) -> None:
+        """Drop the finished cells of a column, or of "all", so that they are made again."""
+        if column not in (*COLUMNS, "all"):
+            msg = f"There is no column {column!r}; there are {', '.join(COLUMNS)} and all."
+            raise ValueError(msg)
+        for cell in self.cells():
+            if column in ("all", getattr(cell, "column", None)):
+                self.store.drop(cell)
+
+    def run(
+        self,
+        *,
+        workers: int | None = None,
+        done: Callable[[AnyCell], None] = lambda _cell: None,
+    ) -> Verdict:
+        """Run what is missing, then write tables and figures; return the verdict."""
+        cells = self.cells()
+        run_cells(cells, self.store, workers=workers, done=done)
+        return self.write(cells)
+
+    def write(self, cells: list[AnyCell]) -> Verdict:
+        """Write the tables and figures of finished cells."""
+        results = [(cell, self.store.load(cell)) for cell in cells]
+        finished = [(cell, result) for cell, result in results if result is not None]
+        tables = self.experiment.tables(finished)
+        for name, table in tables.items():
+            write_csv(table, self.out / f"{name}.csv")
+        figures = self.experiment.figures(tables, finished)
+        for name, figure in figures.items():
+            write_atomically(self.out / f"{name}.png", png(figure))
+            figure.set_layout_engine("none")  # it is laid out by now; once is enough
+            write_atomically(self.out / f"{name}.svg", svg(figure))
+        facts: dict[str, object] = {
+            "size": self.size,
+            "seed": self.seed,
+            "version": __version__,
+            "tables": list(tables),
+            "figures": list(figures),
+        }
+        if isinstance(cells[0], MapCell):
+            facts["source"] = "look-alike" if self.data is None else "published"
+        write_facts(self.out, self.experiment, facts)
+        return self.experiment.verdict(tables)

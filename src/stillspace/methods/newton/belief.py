@@ -1,0 +1,128 @@
+"""What is believed of a basis and of the curvature around it, and how a noisy gradient changes it.
+
+Near the optimum V* of GLAD the gradient at V is `(V* − V)H`, H (r, r) the curvature. The error
+V* − V is believed to have independent rows of covariance P. A gradient with noise of standard
+deviation σ on each entry then has the Kalman gain `K = (HPH + σ²I)⁻¹HP`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.parts.geometry import polar
+from stillspace.plans.adaptive import Answer
+
+FIRST_CURVATURE, FIRST_CAP = 2.0, 0.3
+LEAST_CAP, LARGEST_CAP = 1e-7, 0.5
+DRIFT = 0.1
+"""What the curvature's relative variance grows by in each step."""
+MEMORY = 0.8
+"""Weight of the older curvature matrices."""
+LEAST_FALL, LEAST_SHAPE = 0.3, 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Belief:
+    """The point V (D, r), its error's covariance P (r, r), and the curvature."""
+
+    V: FloatArray
+    P: FloatArray
+    s: float
+    """Trace of the curvature."""
+    v: float
+    """Relative variance of s."""
+    part: float
+    cap: float
+    """Distances below cap = part/s count as cap in the curvature: it is that of nearly all rows.
+
+    The curvature of inliers on the subspace can grow only while their share is above `part`.
+    """
+    shape: FloatArray
+    """Weighed sum of the traceless curvature matrices released so far, each over its trace."""
+    weight: float = 0.0
+    variance: float = 0.0
+    """Weighed sum of the variances of an entry of their noise."""
+
+    @property
+    def weakest(self) -> float:
+        """The smallest eigenvalue of the curvature, at most: three standard deviations above."""
+        r = len(self.P)
+        if self.weight == 0.0:
+            return self.s / r
+        noise = sqrt(r * self.variance) / self.weight
+        least = float(np.linalg.eigvalsh(self.shape / self.weight)[0])
+        return self.s * (1.0 / r + least + 3.0 * noise)
+
+    @classmethod
+    def at(cls, V: FloatArray, variance: float, part: float) -> Belief:
+        """Start at V with an error of the given variance in each entry."""
+        r = V.shape[1]
+        P = variance * np.eye(r)
+        return cls(V, P, FIRST_CURVATURE, 1.0, part, FIRST_CAP, np.zeros((r, r)))
+
+    def reopened(self, variance: float) -> Belief:
+        """Return the belief with more doubt about V."""
+        return replace(self, P=self.P + variance * np.eye(len(self.P)))
+
+    def after(self, answers: tuple[Answer, ...]) -> tuple[Belief, float]:
+        """Return the belief after a pass, and how many standard deviations the gradient is off 0.
+
+        `answers` are gradient, curvature and, for r > 1, the curvature matrix, at this V.
+        """
+        gradient, scalar = answers[:2]
+        G = gradient.value - self.V @ (self.V.T @ gradient.value)
+        seen = self._curvature(scalar)
+        if len(answers) > 2:
+            seen = seen._shaped(answers[2])
+        H, P, sigma = seen._matrix(), self.P, gradient.sd
+        r = len(P)
+        K = np.linalg.solve(H @ P @ H + sigma**2 * np.eye(r), H @ P)
+        left = P - P @ H @ K
+        left = (left + left.T) / 2.0
+        seen = replace(
+            seen,
+            V=polar(self.V + G @ K),
+            P=left,
+            cap=float(np.clip(seen.part / seen.s, LEAST_CAP, LARGEST_CAP)),
+        )
+        free = (len(self.V) - r) * r
+        surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
+        return seen, surprise
+
+    def _curvature(self, answer: Answer) -> Belief:
+        """Return the belief with s after a scalar release: a filter in relative terms."""
+        expected = self.s * self.cap
+        noise = (answer.sd / expected) ** 2
+        gain = self.v / (self.v + noise)
+        s = self.s * max(1.0 + gain * (float(answer.value) / expected - 1.0), LEAST_FALL)
+        v = (1.0 - gain) * self.v + DRIFT
+        return replace(self, s=s, v=v)
+
+    def _shaped(self, answer: Answer) -> Belief:
+        """Return the belief with one more curvature matrix, released with this cap.
+
+        Its trace is s·cap, which changes from step to step.
+        """
+        r, trace = len(self.P), self.s * self.cap
+        traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
+        return replace(
+            self,
+            shape=MEMORY * self.shape + traceless / trace,
+            weight=MEMORY * self.weight + 1.0,
+            variance=MEMORY**2 * self.variance + (answer.sd / trace) ** 2,
+        )
+
+    def _matrix(self) -> FloatArray:
+        """Return H of trace s, shaped as far as the matrices stand out of their noise."""
+        r = len(self.P)
+        if self.weight == 0.0:
+            return self.s / r * np.eye(r)
+        values, U = np.linalg.eigh(self.shape / self.weight)
+        noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
+        kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
+        shaped = np.maximum(1.0 + kept * r * values, LEAST_SHAPE)
+        return np.asarray((U * (shaped * self.s / shaped.sum())) @ U.T)

@@ -1,0 +1,198 @@
+"""Where short pairs end: a valley in a private histogram of the lengths of differences.
+
+Differences of an inlier and an outlier from far away point one way, all of them, and on the unit
+sphere nothing tells them from a direction of the inliers. But they are longer than differences of
+two inliers (docs/newton.md, "An unknown centre"). Two releases count pairs by their length: in
+wide bins over all that floats can hold, then in narrow ones around the place where most are. What
+is decided here is decided from these noisy counts alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.methods.spectrum import Spectrum, count_components
+from stillspace.parts.queries import DistanceCounts
+from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+from stillspace.rows import levels
+
+LEAST, WIDE, WIDE_BINS = -1024, 8, 257
+"""Where wide bins begin (the logarithm of a length, base 2), their width in octaves and number. No
+inverse length is above 2^1022 (`kernels.storage`), and no length above 2^1024 times √D."""
+WINDOW = 4
+"""Wide bins that are counted again, in narrow ones: lengths within a factor of 2²⁴ fit in."""
+NARROW = 8
+"""Narrow bins in an octave."""
+FIRST_PART = 0.25
+"""Of this stage's share, for the wide bins."""
+
+BLOCKS = (2, 4, 8)
+"""Narrow bins whose mean is compared. The narrowest valley is a quarter of an octave wide."""
+SURE = 4.5
+"""Standard deviations by which every block may be off: see `valleys`."""
+DEPTH = 0.7
+"""A valley is at most this part of the peaks on either side."""
+MAJORITY, AT_LEAST = 0.25, 2.0
+"""The least share of pairs below a cut, and how surely: inliers make more of them if they are in
+the majority, outliers fewer."""
+VISIBLE, EXPLAINED = 2.5, 0.5
+"""See `holds_subspace`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What was released: where the window begins, then the cut."""
+
+    allowance: Allowance
+    begin: int | None = None
+    """The first wide bin of the window."""
+    cut: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairCut:
+    """The length from which pairs are left out; infinite where no valley is clear.
+
+    Rows have one column, the level of a pair's length (`MemoryRows.measured`).
+    """
+
+    name: ClassVar[str] = "counts of the lengths of pairs"
+
+    @property
+    def n_components(self) -> int:
+        """A cut has no components."""
+        return 0
+
+    @property
+    def n_passes(self) -> int:
+        """Wide bins, narrow bins."""
+        return 2
+
+    @property
+    def coordinates(self) -> int:
+        """One a bin."""
+        return len(_wide()) + len(_narrow(0)) + 2
+
+    def begin(self, allowance: Allowance) -> State:
+        """Nothing is known yet."""
+        return State(allowance)
+
+    def ask(self, state: State) -> Ask | None:
+        """Ask for counts in wide bins, then in narrow ones."""
+        if state.cut is not None:
+            return None
+        query = _counts(_wide() if state.begin is None else _narrow(state.begin))
+        share = FIRST_PART if state.begin is None else 1.0 - FIRST_PART
+        return Ask(np.zeros((1, 1)), ((query, share),))
+
+    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+        """Choose the window that most pairs lie in, then look for a valley in it."""
+        size = state.allowance.size
+        counts, sd = answers[0].value * size, answers[0].sd * size
+        if state.begin is None:
+            sums = np.convolve(counts, np.ones(WINDOW), mode="valid")
+            return replace(state, begin=int(np.argmax(sums)))
+        at = valley(counts, sd, MAJORITY * size)
+        cut = inf if at is None else float(np.exp2(_narrow(state.begin)[at - 1]))
+        return replace(state, cut=cut)
+
+    def outcome(self, state: State) -> Outcome:
+        """Return the length of the cut."""
+        return Outcome(np.array(state.cut))
+
+
+def _wide() -> FloatArray:
+    """Return the logarithms of the edges between wide bins."""
+    return LEAST + WIDE * np.arange(1.0, WIDE_BINS)
+
+
+def _narrow(begin: int) -> FloatArray:
+    """Return those of the window's bins; what lies outside counts in the first or the last."""
+    edges = LEAST + WIDE * begin + np.arange(WINDOW * WIDE * NARROW + 1) / NARROW
+    return np.clip(edges, -1022.0, 1022.0)
+
+
+def _counts(edges: FloatArray) -> DistanceCounts:
+    """Return the query that counts levels; their distance to the zero subspace is they."""
+    return DistanceCounts(1, 1, tuple(levels(np.exp2(-edges)).tolist()))
+
+
+def valley(counts: FloatArray, sd: float, least: float) -> int | None:
+    """Return the edge (bins before it) at the bottom of the lowest valley above `least` counts."""
+    below = _mass_below(counts, sd)
+    return next((at for at in valleys(counts, sd) if below[at] >= least), None)
+
+
+def valleys(counts: FloatArray, sd: float) -> list[int]:
+    """Return the bottoms of all clear valleys, each the deepest place between its neighbours.
+
+    For each block of bins the expected count lies between two bounds, but for SURE standard
+    deviations of the noise and of the sampling together (the score interval of a Poisson count). A
+    block is a valley if its mean is at most DEPTH of a block's on either side for all values
+    within the bounds. A law with one peak has no valley: the mean of a block is at least that
+    of all blocks on the left or of all on the right. So one is found only if one of 2 · 3 · 258
+    bounds fails: by normal tails with probability .6 %, whatever the law (as long as the window
+    holds all lengths).
+    """
+    at = _deepest(counts, sd)
+    if at is None:
+        return []
+    return [*valleys(counts[:at], sd), at, *(at + other for other in valleys(counts[at:], sd))]
+
+
+def _deepest(counts: FloatArray, sd: float) -> int | None:
+    """Return the middle of the clear valley with the lowest upper bound."""
+    n, before, after = len(counts), np.full(len(counts) + 1, -inf), np.full(len(counts) + 1, -inf)
+    blocks = {width: _bounds(counts, sd, width) for width in BLOCKS if width <= n}
+    for width, (low, _) in blocks.items():
+        before[width:] = np.maximum(before[width:], low)
+        after[: n + 1 - width] = np.maximum(after[: n + 1 - width], low)
+    before = np.maximum.accumulate(before)
+    after = np.maximum.accumulate(after[::-1])[::-1]
+    lowest, found = inf, None
+    for width, (_, high) in blocks.items():
+        peaks = np.minimum(before[: n + 1 - width], after[width:])
+        clear = np.where(high <= DEPTH * peaks, high, inf)
+        if clear.min() < lowest:
+            lowest, found = float(clear.min()), int(clear.argmin()) + width // 2
+    return found
+
+
+def _bounds(counts: FloatArray, sd: float, width: int) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper bounds on the mean count of all blocks of this width."""
+    sums = np.convolve(counts, np.ones(width), mode="valid")
+    middle = sums + SURE**2 / 2.0
+    spread = SURE * np.sqrt(np.maximum(sums + SURE**2 / 4.0 + width * sd**2, 0.0))
+    return (middle - spread) / width, (middle + spread) / width
+
+
+def _mass_below(counts: FloatArray, sd: float) -> FloatArray:
+    """Return how much lies below each edge, less AT_LEAST standard deviations of the noise.
+
+    Counted from where it is most: the noise of empty bins on the way would only blur it.
+    """
+    total = np.concatenate([[0.0], np.cumsum(counts)])
+    at = np.arange(len(total))
+    length = np.maximum(at[:, None] - at, 0)
+    sums = total[:, None] - total - AT_LEAST * sd * np.sqrt(length)
+    return np.asarray(np.max(np.where(length > 0, sums, 0.0), axis=1))
+
+
+def holds_subspace(moment: FloatArray, sd: float, r: int, *, choose: bool = False) -> bool:
+    """Tell from a noisy second moment of the short pairs whether the inliers' subspace is in them.
+
+    Clusters that span the subspace between them, each round, have a valley too; their short pairs
+    are round, and the long ones hold the answer. So r directions must stand out, VISIBLE times the
+    noise's ω above the bulk, and hold EXPLAINED of the short pairs: inliers in the majority do.
+    With `choose` it is as many of r directions as show.
+    """
+    r = count_components(moment, sd, r) if choose else r
+    spectrum = Spectrum.of(moment, sd, r)
+    least = (VISIBLE + sqrt(VISIBLE**2 - 4.0)) / 2.0 * spectrum.edge
+    visible = spectrum.signal[-1] >= least
+    return bool(visible and spectrum.signal.sum() >= EXPLAINED * np.trace(moment))

@@ -1,0 +1,177 @@
+"""An `AdaptivePlan`: a method that chooses each release from the earlier ones, under a ceiling.
+
+The total Σμ² is fixed before the first release, and every release names its *share* of it. Which
+query is asked next, at which point and with which share, may depend on what was released so far;
+the rows are seen through releases alone. As long as the shares add up to at most 1 the whole is as
+private as one Gaussian release with that μ (a privacy filter: SPEC 4, docs/privacy.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
+
+from stillspace._typing import FloatArray
+from stillspace.parts.noise import SAMPLER_ERROR
+from stillspace.parts.queries import Query
+from stillspace.plans.release import JointRelease, Release
+from stillspace.privacy import ComposedEvent, GaussianEvent, calibrate
+from stillspace.privacy.events import NOTHING, Relation
+
+_SAFE = 1.0 - 2.0**-40
+"""What a share's μ is multiplied with, so that shares which add up to 1 but for rounding fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a method may know before it asks: public facts, and the noise that a share buys."""
+
+    mu: float
+    """√Σμ² of the whole run."""
+    size: int
+    """The public number of rows."""
+    relation: Relation = "replace-one"
+    rows_per_person: int = 1
+
+    def release(self, query: Query) -> Release:
+        """Return a release of all rows without noise yet."""
+        return Release(
+            query, self.size, relation=self.relation, rows_per_person=self.rows_per_person
+        )
+
+    def sd(self, query: Query, share: float) -> float:
+        """Return the standard deviation of the noise on the mean that a share buys, nearly."""
+        return self.release(query).sensitivity() / (self.mu * sqrt(share) * self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One pass over the rows: queries at a point, each with its share of μ²."""
+
+    point: FloatArray
+    shares: tuple[tuple[Query, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A noisy mean, and the standard deviation of its noise (of a diagonal entry)."""
+
+    value: FloatArray
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a method found: a basis, and what else its releases tell."""
+
+    V: FloatArray
+    moment: FloatArray | None = None
+    """A released second moment, to order the components by."""
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Further numbers, all functions of the releases, by name."""
+
+
+class Method(Protocol):
+    """Chooses releases. Sees public facts and releases, never rows: all of it is post-processing.
+
+    A method is a frozen dataclass of public facts; its state is made new, not changed.
+    """
+
+    name: ClassVar[str]
+    """What it is, in a few words."""
+
+    @property
+    def n_components(self) -> int:
+        """Dimension of the subspace."""
+
+    @property
+    def coordinates(self) -> int:
+        """The largest number of normals that a run may draw."""
+
+    @property
+    def n_passes(self) -> int:
+        """The largest number of passes over the rows."""
+
+    def begin(self, allowance: Allowance) -> Any:
+        """Return the state before the first release."""
+
+    def ask(self, state: Any) -> Ask | None:
+        """Return what to release next; None when the run is over."""
+
+    def take(self, state: Any, answers: tuple[Answer, ...]) -> Any:
+        """Return the state after a pass; one answer a query, in their order."""
+
+    def outcome(self, state: Any) -> Outcome:
+        """Return what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePlan:
+    """A method, the public facts it runs on, and its ceiling μ (None: not yet calibrated)."""
+
+    name: str
+    method: Method
+    size: int
+    relation: Relation = "replace-one"
+    rows_per_person: int = 1
+    mu: float | None = None
+
+    @property
+    def n_components(self) -> int:
+        """Dimension of the subspace."""
+        return self.method.n_components
+
+    @property
+    def allowance(self) -> Allowance:
+        """What the method may know beforehand."""
+        if self.mu is None:
+            msg = "This plan has no ceiling yet: calibrate it first."
+            raise ValueError(msg)
+        return Allowance(self.mu, self.size, self.relation, self.rows_per_person)
+
+    def ceiling(self) -> GaussianEvent:
+        """Return the one Gaussian release that stands for all that may run.
+
+        Under the plan's own relation its μ is the ceiling. Every query has norm bound ≤
+        difference bound ≤ 2 · norm bound. So a run kept under add-or-remove-one has at most twice
+        the μ under replace-one, and one kept under replace-one at most the same under the other.
+        """
+        mu = self.allowance.mu
+        replaced = self.relation == "replace-one"
+        return GaussianEvent(
+            sigma=self.rows_per_person * (2.0 if replaced else 1.0) / mu,
+            norm_bound=2.0 if replaced else 1.0,
+            difference_bound=2.0,
+            rows_per_person=self.rows_per_person,
+            coordinates=self.method.coordinates,
+            sampler_error=SAMPLER_ERROR,
+            ceiling=True,
+        )
+
+    def event(self) -> ComposedEvent:
+        """Return what is accounted for: the ceiling."""
+        return ComposedEvent.of([self.ceiling()])
+
+    def calibrate(
+        self, epsilon: float, delta: float, *, beside: ComposedEvent = NOTHING
+    ) -> AdaptivePlan:
+        """Return this plan with the largest ceiling that, composed with `beside`, gives (ε, δ)."""
+
+        def at(scale: float) -> AdaptivePlan:
+            return replace(self, mu=1.0 / scale)
+
+        scale = calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta)
+        return at(scale)
+
+    def joint_release(self, ask: Ask) -> JointRelease:
+        """Return the release of one pass, each query with just the noise that its share buys."""
+        allowance = self.allowance
+        return JointRelease(
+            tuple(
+                allowance.release(query).within(allowance.mu * sqrt(share) * _SAFE)
+                for query, share in ask.shares
+            )
+        )

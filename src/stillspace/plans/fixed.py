@@ -1,0 +1,287 @@
+"""A `Plan`: an algorithm as data, made of parts. One loop runs it, one event accounts for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.exceptions import NotAccountedError
+from stillspace.parts.geometry import Geometry
+from stillspace.parts.outputs import Last, Output
+from stillspace.parts.schedules import Constant, Schedule
+from stillspace.parts.stops import Never, Stop
+from stillspace.plans.release import Release
+from stillspace.privacy import (
+    ComposedEvent,
+    GaussianCurve,
+    calibrate,
+    full_batch_mu,
+    mu_from_budget,
+)
+from stillspace.privacy.events import NOTHING, NonPrivateEvent, Relation, SingleEvent
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 < share <= 1.0:
+        msg = f"The start's share of the budget must lie in (0, 1], got {share}."
+        raise ValueError(msg)
+
+
+def fingerprint(plan: Any) -> str:
+    """Return a short name of a plan that no other plan has: a hash of all its public facts."""
+    return hashlib.sha256(repr(plan).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class MomentStart:
+    """PCA: the top r eigenvectors of a released second moment; private if the release is noisy.
+
+    `share` is its part of μ² when a plan is calibrated (SPEC 5).
+    """
+
+    release: Release
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+
+    def event(self) -> ComposedEvent:
+        """Return the release's event."""
+        return ComposedEvent.of([self.release.event(0)])
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """The answer of another plan, for example a private REAPER run (SPEC 3)."""
+
+    plan: Plan
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+
+    def event(self) -> ComposedEvent:
+        """Return the plan's event."""
+        return self.plan.event()
+
+
+@dataclass(frozen=True, slots=True)
+class WishartStart:
+    """Legacy: the top r eigenvectors of `Σxxᵀ/n + W` (Jiang et al. 2016). Never with a guarantee.
+
+    W ~ Wishart_D(D + 1, (3/2nε) I), what the paper calls private PCA. It is not differentially
+    private (SPEC 9.6): W is positive definite, so no result M with M ⋡ Σxxᵀ/n is possible, and a
+    neighbour's result is such a one with probability 1 − e^(−ε/3). For comparisons only.
+    """
+
+    release: Release
+    """The second moment, without noise."""
+    epsilon: float
+
+    def event(self) -> ComposedEvent:
+        """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
+        return ComposedEvent.of([self.release.event(0), self.not_private])
+
+    @property
+    def not_private(self) -> NonPrivateEvent:
+        """Why there is no guarantee."""
+        return NonPrivateEvent(
+            "the Wishart mechanism is not differentially private: which results are possible "
+            "depends on the rows"
+        )
+
+    def noise(self, rng: np.random.Generator) -> FloatArray:
+        """Return W (D, D)."""
+        D = self.release.query.D
+        A = rng.standard_normal((D + 1, D))
+        return np.asarray(1.5 / (self.release.size * self.epsilon) * (A.T @ A))
+
+
+@dataclass(frozen=True, slots=True)
+class RandomStart:
+    """A uniformly random subspace: reads no row."""
+
+    D: int
+    r: int
+
+    def event(self) -> ComposedEvent:
+        """Return the empty event."""
+        return ComposedEvent()
+
+    def value(self, rng: np.random.Generator) -> FloatArray:
+        """Return a random basis (D, r)."""
+        return np.linalg.qr(rng.standard_normal((self.D, self.r)))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperMatrixStart:
+    """The paper's `AᵀA`, `A_ij ~ N(1, 0.01)`, which the geometry projects to H: reads no row."""
+
+    D: int
+
+    def event(self) -> ComposedEvent:
+        """Return the empty event."""
+        return ComposedEvent()
+
+    def value(self, rng: np.random.Generator) -> FloatArray:
+        """Return AᵀA (D, D)."""
+        A = rng.normal(1.0, 0.1, (self.D, self.D))
+        return np.asarray(A.T @ A)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenStart:
+    """A basis that the user gives and asserts to be public. Kept as bytes: plans are hashable."""
+
+    data: bytes
+    shape: tuple[int, int]
+
+    @classmethod
+    def from_basis(cls, V: FloatArray) -> GivenStart:
+        """Keep a copy of an orthonormal basis (D, r)."""
+        V = np.ascontiguousarray(V, dtype=np.float64)
+        if not np.allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-8):
+            msg = "A given start must be orthonormal; orthonormalise it first."
+            raise ValueError(msg)
+        return cls(V.tobytes(), (V.shape[0], V.shape[1]))
+
+    def event(self) -> ComposedEvent:
+        """Return the empty event: the start is public by the user's word."""
+        return ComposedEvent()
+
+    def value(self) -> FloatArray:
+        """Return the basis (D, r)."""
+        return np.frombuffer(self.data, dtype=np.float64).reshape(self.shape).copy()
+
+
+Start: TypeAlias = (
+    MomentStart | RunStart | WishartStart | RandomStart | PaperMatrixStart | GivenStart
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Start, release, geometry, schedule, number of iterations, stop rule and output rule.
+
+    Everything here is public. `n_iter == 0` returns the start (PCA).
+    """
+
+    name: str
+    start: Start
+    release: Release | None
+    geometry: Geometry
+    n_components: int
+    n_iter: int = 0
+    schedule: Schedule = Constant()
+    stop: Stop = Never()
+    output: Output = Last()
+
+    def __post_init__(self) -> None:
+        if self.n_iter < 0 or (self.n_iter > 0 and self.release is None):
+            msg = f"A plan of {self.n_iter} iterations needs n_iter >= 0 and a release to iterate."
+            raise ValueError(msg)
+        release = self.release
+        if release is None:
+            return
+        if release.noisy and not isinstance(self.stop, Never):
+            msg = (
+                "A run with noise has a public number of iterations: "
+                f"the stop rule {self.stop} would depend on the rows; use Never()."
+            )
+            raise ValueError(msg)
+        planned = getattr(self.schedule, "n_iter", self.n_iter)
+        if planned != self.n_iter:
+            msg = f"The schedule is made for {planned} iterations, the plan has {self.n_iter}."
+            raise ValueError(msg)
+        if isinstance(release.z, tuple) and len(release.z) != self.n_iter:
+            msg = f"z has {len(release.z)} entries for {self.n_iter} iterations; give one each."
+            raise ValueError(msg)
+        if len({(r.relation, r.size, r.rows_per_person) for r in self._releases()}) > 1:
+            msg = (
+                "All releases of a plan must use one neighbouring relation, one public size and "
+                "one number of rows per person."
+            )
+            raise ValueError(msg)
+
+    @property
+    def relation(self) -> Relation:
+        """The neighbouring relation of every release."""
+        return next((r.relation for r in self._releases()), "replace-one")
+
+    def event(self) -> ComposedEvent:
+        """Return everything that a run of this plan does with the rows."""
+        return self.start.event() + ComposedEvent.merge(self._loop_events())
+
+    def calibrate(self, epsilon: float, delta: float, *, beside: ComposedEvent = NOTHING) -> Plan:
+        """Return this plan with the least noise that, composed with `beside`, gives (ε, δ).
+
+        The start gets `μ_start = √share · μ(ε, δ)`; the loop is calibrated on what is left,
+        composed with the start as it will run (SPEC 5). Noise that varies over the iterations
+        keeps its proportions: one scale is found.
+        """
+        start = self._calibrated_start(epsilon, delta, beside)
+        if self.release is None or self.n_iter == 0:
+            return replace(self, start=start)
+        release = self.release
+
+        varying = release.z if isinstance(release.z, tuple) else None
+
+        def at(scale: float) -> Plan:
+            z = scale if varying is None else tuple(scale * z for z in varying)
+            return replace(self, start=start, release=replace(release, z=z))
+
+        return at(calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta))
+
+    def _calibrated_start(self, epsilon: float, delta: float, beside: ComposedEvent) -> Start:
+        start = self.start
+        if not isinstance(start, MomentStart | RunStart):
+            return start
+        alone = self.n_iter == 0
+        if not alone and start.share >= 1.0:
+            msg = (
+                f"The start's share of the budget is {start.share}, which leaves nothing for the "
+                f"{self.n_iter} iterations; use a share below 1, such as 0.2."
+            )
+            raise ValueError(msg)
+        left = mu_from_budget(epsilon, delta) ** 2 - full_batch_mu(beside, self.relation) ** 2
+        mu = sqrt(start.share * max(left, 0.0))
+        if isinstance(start, RunStart):
+            if alone:
+                return replace(start, plan=start.plan.calibrate(epsilon, delta, beside=beside))
+            part = GaussianCurve(mu).get_epsilon(delta)
+            return replace(start, plan=start.plan.calibrate(part, delta))
+        if not start.release.noisy:
+            msg = (
+                "A start from plain PCA looks at the rows without noise, so no noise in the "
+                "loop makes the plan private; use a private, random or given start."
+            )
+            raise NotAccountedError(msg)
+
+        def at(z: float) -> MomentStart:
+            return replace(start, release=replace(start.release, z=z))
+
+        if alone:
+            return at(calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta))
+        return at(1.0 / mu)  # rounding costs a hair more than μ: the loop is charged for it
+
+    def _loop_events(self) -> Iterator[tuple[SingleEvent, int]]:
+        if self.release is None or self.n_iter == 0:
+            return
+        if isinstance(self.release.z, tuple):
+            yield from ((self.release.event(k), 1) for k in range(self.n_iter))
+        else:
+            yield self.release.event(0), self.n_iter
+
+    def _releases(self) -> Iterator[Release]:
+        if isinstance(self.start, MomentStart | WishartStart):
+            yield self.start.release
+        if isinstance(self.start, RunStart):
+            yield from self.start.plan._releases()
+        if self.release is not None:
+            yield self.release
