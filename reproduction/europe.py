@@ -35,8 +35,7 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.schedules import Constant
 from stillspace.plans.fixed import Plan
 from stillspace.recipes import Facts, fixed_plan
-from stillspace.rows import MemoryRows
-from stillspace.rows.sketch import Sketch
+from stillspace.rows import MemoryRows, Sketch
 from stillspace.run import run
 
 MapColumn: TypeAlias = Literal["as-printed", "honest", "ours", "not private"]

@@ -182,7 +182,7 @@ def test_a_ledger_charges_the_ceiling(tmp_path, rng):
     X = unit_rows(rng, N, D).T
     fit = PrivateRobustPCA(R, epsilon=1.0, delta=1e-6, budget=budget).fit(X)
     mu = full_batch_mu(fit.privacy_.event, "replace-one")
-    assert mu == pytest.approx(fit.plan_.mu, rel=1e-12)
+    assert mu == pytest.approx(fit.plan_.main.mu, rel=1e-12)
     entry = budget.entries()[-1]
     assert entry.event == fit.privacy_.event == fit.plan_.event()
     limit = full_batch_mu(make_plan("auto", Facts(N, D, R, 2.0, 1e-6)).event(), "replace-one")

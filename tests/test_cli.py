@@ -17,7 +17,6 @@ from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace.cli import fit as fit_module
 from stillspace.cli.app import app
 from stillspace.cli.table import read_table
-from stillspace.cli.words import plan_in_words
 from stillspace.datasets import make_haystack
 from stillspace.metrics import subspace_error
 from stillspace.models import load_model
@@ -341,7 +340,7 @@ def test_every_plan_has_words(name: str) -> None:
     budget = {"epsilon": 1.0, "delta": 1e-6} if name in PRIVATE else {}
     table = PRIVATE if name in PRIVATE else ROBUST
     options = {"n_iter": 3} if "n_iter" in table[name].options else {}
-    words = plan_in_words(make_plan(name, Facts(5000, 6, 2, **budget), **options))
+    words = make_plan(name, Facts(5000, 6, 2, **budget), **options).in_words()
     assert words.startswith(f"{name}: ")
     assert words.endswith(".")
     noisy = name in PRIVATE or name.startswith("n")

@@ -5,11 +5,12 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from stillspace import Budget, PrivatePCA, PrivateRobustPCA, stages
+from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import LedgerError
+from stillspace.methods import pair_lengths
 from stillspace.methods.pair_lengths import (
-    PairCut,
+    PairLengths,
     _counts,
     _narrow,
     _wide,
@@ -23,12 +24,12 @@ from stillspace.parts.noise import secure_generator
 from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.plans.release import Ledger
+from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import mu_from_budget
-from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
-from stillspace.rows import MemoryRows, draw_pairs, levels
+from stillspace.recipes.fits import SHARES, plan_fit
+from stillspace.rows import LeaveOut, Lengths, MemoryRows, Pairs, Sphere, draw_pairs, levels
 from stillspace.run import run
-from stillspace.stages import CHECK_SHARE, LENGTHS_SHARE, CutStage, plan_stages
 from tests.conftest import random_basis
 
 BUDGET = {"epsilon": 6.0, "delta": 1e-6}
@@ -49,6 +50,12 @@ def far(n=8000, D=12, r=2, share=0.6, distance=5.0, seed=0):
 
 
 FAR, COMPONENTS = far()
+
+
+def fit_plan(n, D):
+    """The plan of a fit on so many pairs."""
+    facts = Facts(n, D, 2, *BUDGET.values())
+    return plan_fit("auto", facts, {}, (Pairs(), Sphere()), D, cut_pairs=True)
 
 
 def clusters(n=8000, D=12):
@@ -73,7 +80,7 @@ def test_counts_are_those_of_the_lengths(rng, edges):
         length = np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
     length = length[np.isfinite(length) & (length > 0)]
     want = np.histogram(np.log2(length), [-2000.0, *edges, 2000.0])[0]
-    got = MemoryRows.prepare(X, pairs=pairs).measured().add(_counts(edges), NOWHERE, None)
+    got = MemoryRows.prepare(X, pairs=pairs).through(Lengths()).add(_counts(edges), NOWHERE, None)
     np.testing.assert_array_equal(got, want)
     assert want.sum() <= 1000
 
@@ -84,13 +91,17 @@ def test_one_row_moves_two_counts_by_one():
     X, pairs = rng.standard_normal((65, 3)), draw_pairs(65, rng)
     for edges in (_wide(), _narrow(126)):
         query = _counts(edges)
-        total = MemoryRows.prepare(X, pairs=pairs).measured().add(query, NOWHERE, None)
+        total = MemoryRows.prepare(X, pairs=pairs).through(Lengths()).add(query, NOWHERE, None)
         assert total.sum() == 32
         for i in range(65):
             for scale in (0.0, 1e-300, 1e-3, 1.0, 1e3, 1e300, np.inf):
                 other = X.copy()
                 other[i] = scale * np.ones(3)
-                moved = MemoryRows.prepare(other, pairs=pairs).measured().add(query, NOWHERE, None)
+                moved = (
+                    MemoryRows.prepare(other, pairs=pairs)
+                    .through(Lengths())
+                    .add(query, NOWHERE, None)
+                )
                 assert np.linalg.norm(moved - total) <= query.difference_bound
 
 
@@ -99,11 +110,11 @@ def test_after_a_cut_one_row_still_changes_one_term():
     X, V = rng.standard_normal((301, 6)), random_basis(rng, 6, 2)
     pairs = draw_pairs(301, rng)
     for query in (Glad(6, 2), SecondMoment(6)):
-        total = MemoryRows.prepare(X, pairs=pairs).shorter(3.0).add(query, V, None)
+        total = MemoryRows.prepare(X, pairs=pairs).through(LeaveOut(3.0)).add(query, V, None)
         for i in range(0, 301, 10):
             other = X.copy()
             other[i] *= rng.choice([1e-3, 1.5, 100.0])
-            rows = MemoryRows.prepare(other, pairs=pairs).shorter(3.0)
+            rows = MemoryRows.prepare(other, pairs=pairs).through(LeaveOut(3.0))
             moved = np.linalg.norm(rows.add(query, V, None) - total)
             assert moved <= query.difference_bound + 1e-9
 
@@ -112,7 +123,7 @@ def test_a_cut_leaves_zero_rows(rng):
     X, pairs = rng.standard_normal((400, 5)), draw_pairs(400, rng)
     rows = MemoryRows.prepare(X, pairs=pairs)
     length = np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
-    got, long = rows.shorter(3.0).sphered(), length >= 3.0
+    got, long = rows.through(LeaveOut(3.0)).sphered(), length >= 3.0
     assert 50 < long.sum() < 350
     assert not got[long].any()
     np.testing.assert_array_equal(got[~long], rows.sphered()[~long])
@@ -131,9 +142,9 @@ def test_the_level_of_a_pair_has_the_same_bits_anywhere(rng):
     """Alone, and at every place of tables around the limits of blocks and lanes."""
     X = rng.standard_normal((1200, 7)) * 10.0 ** rng.uniform(-200, 200, (1200, 1))
     pairs = draw_pairs(1200, rng)
-    together = MemoryRows.prepare(X, pairs=pairs).measured().sphered()
+    together = MemoryRows.prepare(X, pairs=pairs).through(Lengths()).sphered()
     for count in (1, 7, 8, 9, 63, 255, 256, 257, 511):
-        part = MemoryRows.prepare(X, pairs=pairs[5 : 5 + count]).measured().sphered()
+        part = MemoryRows.prepare(X, pairs=pairs[5 : 5 + count]).through(Lengths()).sphered()
         np.testing.assert_array_equal(part, together[5 : 5 + count])
 
 
@@ -192,19 +203,23 @@ def test_a_shallow_dip_is_no_valley():
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
 def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale):
-    method, allowance = PairCut(), Allowance(0.5, 300)
+    method, allowance = PairLengths(4, 2), Allowance(0.5, 300)
     for _ in range(20):
         state, spent, coordinates, passes = method.begin(allowance), 0.0, 0, 0
         while (ask := method.ask(state)) is not None:
             ((query, share),) = ask.shares
-            assert list(query.edges) == sorted(query.edges)
+            if passes < 2:
+                assert list(query.edges) == sorted(query.edges)
+                assert ask.through == (Lengths(),)
+            else:
+                assert isinstance(ask.through[0], LeaveOut)
             spent, coordinates = spent + share, coordinates + query.noise.coordinates
             value = scale * rng.standard_normal(query.shape)
             state = method.take(state, (Answer(value, allowance.sd(query, share)),))
             passes += 1
-        assert spent == 1.0
-        assert coordinates == method.coordinates
-        assert passes == method.n_passes
+        assert spent <= 1.0
+        assert coordinates <= method.coordinates
+        assert 2 <= passes <= method.n_passes
         assert 0.0 < float(method.outcome(state).V) <= inf
 
 
@@ -212,9 +227,9 @@ def test_any_unit_of_length_will_do():
     """Seeded: the cut moves with the rows, from end to end of what floats hold."""
     rng = np.random.default_rng(0)
     pairs = draw_pairs(len(FAR), rng)
-    plan = AdaptivePlan("lengths", PairCut(), len(pairs), mu=0.2)
+    plan = AdaptivePlan("lengths", PairLengths(12, 2), len(pairs), mu=0.2)
     for unit in (1e-290, 1.0, 1e290):
-        rows = MemoryRows.prepare(FAR * unit, pairs=pairs).measured()
+        rows = MemoryRows.prepare(FAR * unit, pairs=pairs)
         assert 2.0 < float(run(plan, rows, rng).V) / unit < 4.5
 
 
@@ -239,31 +254,34 @@ def test_short_pairs_must_hold_a_subspace(rng):
 
 def test_the_noise_of_the_counts_is_as_large_as_stated():
     """Both histograms, of no rows at all: χ² within six standard deviations."""
-    stage = plan_stages("auto", Facts(500, 40, 2, 1.0, 1e-6), {}, cut=True).cut
+    stage = fit_plan(500, 40).stages[0]
     rng, seen = secure_generator(), []
-    nothing = MemoryRows(np.zeros((1, 500)))
+    nothing = MemoryRows.prepare(np.zeros((500, 40)))
     for _ in range(10):
-        run(stage.lengths, nothing, rng, witness=seen.append)
-    for which in (0, 1):
+        run(stage.plan, nothing, rng, witness=seen.append)
+    for which, part in ((0, pair_lengths.WIDE_PART), (1, pair_lengths.NARROW_PART)):
         noise = np.concatenate([s.released.ravel() * 500 for s in seen[which::2]])
         sigma = seen[which].release.sigma(0)
-        share = LENGTHS_SHARE * (0.25, 0.75)[which]
-        assert sigma >= sqrt(2 / share) / mu_from_budget(1.0, 1e-6)
+        share = SHARES.pair_lengths * part
+        assert sigma >= sqrt(2 / share) / mu_from_budget(*BUDGET.values())
         assert abs(np.mean((noise / sigma) ** 2) - 1) < 6 * sqrt(2 / len(noise))
 
 
 def test_the_second_moment_of_short_pairs_has_the_noise_that_is_stated(monkeypatch):
     """What the decision sees against the exact moment: χ² within six standard deviations."""
-    planned = plan_stages("auto", Facts(len(FAR) // 2, 12, 2, *BUDGET.values()), {}, cut=True)
+    stage = fit_plan(len(FAR) // 2, 12).stages[0]
     rows = MemoryRows.prepare(FAR, pairs=draw_pairs(len(FAR), np.random.default_rng(0)))
-    seen = []
-    monkeypatch.setattr(stages, "holds_subspace", lambda *args, **_: seen.append(args) or True)
-    short, length, _ = planned.leave_out(rows, secure_generator())
+    seen, shown = [], []
+    monkeypatch.setattr(
+        pair_lengths, "holds_subspace", lambda *args, **_: seen.append(args) or True
+    )
+    found = run(stage.plan, rows, secure_generator(), witness=shown.append)
     ((moment, sd, r),) = seen
     assert r == 2
-    assert 2.0 < length < 4.5
-    assert sd * rows.n_rows == pytest.approx(planned.cut.check.sigma(0), rel=1e-12)
-    exact = short.add(SecondMoment(12), np.empty((0, 0)), None) / rows.n_rows
+    (leave_out,) = found.through
+    assert 2.0 < leave_out.length == found.facts["pair_cut"] < 4.5
+    assert sd * rows.n_rows == pytest.approx(shown[-1].release.sigma(0), rel=1e-12)
+    exact = rows.through(leave_out).add(SecondMoment(12), np.empty((0, 0)), None) / rows.n_rows
     square = np.sum((moment - exact) ** 2) / sd**2 / (12 * 13 / 2)
     assert abs(square - 1) < 6 * sqrt(2 / (12 * 13 / 2))
 
@@ -271,25 +289,27 @@ def test_the_second_moment_of_short_pairs_has_the_noise_that_is_stated(monkeypat
 def test_the_stage_has_its_share_and_is_accounted_for(tmp_path):
     budget = Budget(tmp_path / "l.db", epsilon=7.0, delta=1e-5)
     fit = PrivateRobustPCA(2, center="pairs", budget=budget, **BUDGET).fit(FAR)
-    lengths, check, _ = (part for part, count in fit.privacy_.event.parts if count == 1)
+    lengths, _ = (part for part, count in fit.privacy_.event.parts if count == 1)
     mu = mu_from_budget(*BUDGET.values())
-    assert 0.999 < float(lengths.squared_mu("replace-one")) / mu**2 / LENGTHS_SHARE < 1 + 1e-9
-    assert 0.999 < float(check.squared_mu("replace-one")) / mu**2 / CHECK_SHARE < 1 + 1e-9
+    share = float(lengths.squared_mu("replace-one")) / mu**2
+    assert 0.999 < share / SHARES.pair_lengths < 1 + 1e-9
     assert 5.99 < fit.privacy_.epsilon <= 6.0
     assert budget.entries()[-1].event == fit.privacy_.event
 
 
 @pytest.mark.parametrize("X", [FAR, clusters()[0]], ids=["cut", "no cut"])
 def test_what_is_not_planned_or_not_recorded_withholds_the_fit(monkeypatch, X):
-    fit = PrivateRobustPCA(2, center="pairs", **BUDGET)
-    with monkeypatch.context() as patch:
-        patch.setattr(CutStage, "event", lambda self: self.lengths.event())
-        with pytest.raises(LedgerError, match="withheld"):
-            fit.fit(X)
-    with monkeypatch.context() as patch:
-        patch.setattr(stages, "_first", lambda *_: NOTHING)
-        with pytest.raises(LedgerError, match="withheld"):
-            fit.fit(X)
+    fit = PrivateRobustPCA(2, center="pairs", summaries=("variances",), **BUDGET)
+    for left_out in (0, 1, 2):
+        with monkeypatch.context() as patch:
+
+            def event(self, k=left_out):
+                kept = [s.plan.event() for i, s in enumerate(self.stages) if i != k]
+                return sum(kept[1:], kept[0])
+
+            patch.setattr(StagedPlan, "event", event)
+            with pytest.raises(LedgerError, match="withheld"):
+                fit.fit(X)
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "record", lambda *_: None)
         with pytest.raises(LedgerError, match="withheld"):
@@ -353,9 +373,10 @@ def test_round_clusters_keep_the_pairs_between_them():
     fit = PrivateRobustPCA(2, center="pairs", **BUDGET).fit(X)
     assert fit.pair_cut_ is None
     assert subspace_error(fit.components_, components) < 5e-3
-    plan = plan_stages("auto", Facts(4000, 12, 2, *BUDGET.values()), {}, cut=True).cut.lengths
     rows = MemoryRows.prepare(X, pairs=draw_pairs(8000, np.random.default_rng(0)))
-    assert float(run(plan, rows.measured(), secure_generator()).V) < inf
+    found = run(fit_plan(4000, 12).stages[0].plan, rows, secure_generator())
+    assert float(found.V) < inf
+    assert found.through == ()
 
 
 def test_the_cut_with_a_sketch_summaries_and_a_chosen_number():

@@ -12,10 +12,12 @@ from stillspace.datasets import make_haystack
 from stillspace.exceptions import NotAccountedError, NothingReleasedError
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
+from stillspace.plans.tested import TestedPlan
 from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee, privacy_curve
 from stillspace.privacy.events import TestedEvent
-from stillspace.ptr import PtrPlan, _cell, _center, _winner, run_ptr
-from stillspace.rows import MemoryRows
+from stillspace.rows import ChosenRows, MemoryRows
+from stillspace.run import run
+from stillspace.run.tested import _cell, _center, _fit, _winner
 from tests.conftest import random_basis
 
 EXACT = make_haystack(6000, 8, 2, inlier_ratio=0.7, random_state=0)
@@ -41,7 +43,7 @@ def test_noisy_inliers_release_nothing():
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_the_threshold_by_brute_force(epsilon, delta):
     """The exact law of the noise: whoever is not the winner elsewhere passes with at most δ."""
-    t = PtrPlan("", 2, 10**9, 8, epsilon=epsilon, delta=delta).threshold
+    t = TestedPlan("", 2, 10**9, 8, epsilon=epsilon, delta=delta).threshold
     a = exp(-epsilon / 2)
     k = np.arange(0, 60_000)
     law = (1 - a) / (1 + a) * np.exp(-epsilon / 2 * k)
@@ -53,20 +55,20 @@ def test_the_threshold_by_brute_force(epsilon, delta):
 
 def test_the_lead_decides(monkeypatch):
     """With the noise at 0, the test passes just above the threshold."""
-    plan = PtrPlan("ptr", 1, 4000, 3, epsilon=1.0, delta=1e-2)
+    plan = TestedPlan("ptr", 1, 4000, 3, epsilon=1.0, delta=1e-2)
     blocks = plan.n_blocks
-    monkeypatch.setattr("stillspace.ptr.half_laplace", lambda *_: 0.0)
+    monkeypatch.setattr("stillspace.run.tested.half_laplace", lambda *_: 0.0)
     for against in range(blocks // 2):
         lead = blocks - 2 * against
         cells = iter([b"b"] * against + [b"a"] * (blocks - against))
-        monkeypatch.setattr("stillspace.ptr._cell", lambda *_, c=cells: next(c))
-        monkeypatch.setattr("stillspace.ptr._center", lambda *_: np.eye(3)[:, :1])
+        monkeypatch.setattr("stillspace.run.tested._cell", lambda *_, c=cells: next(c))
+        monkeypatch.setattr("stillspace.run.tested._center", lambda *_: np.eye(3)[:, :1])
         rows = MemoryRows(np.ones((3, 4000)) / np.sqrt(3))
         if lead / 2 > plan.threshold:
-            run_ptr(plan, rows, seeded_generator(0))
+            run(plan, rows, seeded_generator(0))
         else:
             with pytest.raises(NothingReleasedError):
-                run_ptr(plan, rows, seeded_generator(0))
+                run(plan, rows, seeded_generator(0))
 
 
 def test_votes_are_counted_with_ties_in_a_fixed_order():
@@ -77,7 +79,7 @@ def test_votes_are_counted_with_ties_in_a_fixed_order():
 
 def test_a_replaced_row_changes_one_vote():
     rng = np.random.default_rng(0)
-    plan = PtrPlan("ptr", 2, 2000, 8, **BUDGET)
+    plan = TestedPlan("ptr", 2, 2000, 8, **BUDGET)
     order = seeded_generator(0).permutation(2000)
     blocks = np.array_split(order, plan.n_blocks)
     assert sorted(np.concatenate(blocks)) == list(range(2000))
@@ -135,15 +137,14 @@ def test_it_stands_alone(tmp_path):
     with pytest.raises(ValueError, match=r"at least \d+ rows"):
         PrivateRobustPCA(2, algorithm="ptr", **BUDGET).fit(EXACT.X[:300])
     with pytest.raises(ValueError, match="below 1/2"):
-        PtrPlan("", 2, 1000, 8).calibrate(1.0, 0.6)
+        TestedPlan("", 2, 1000, 8).calibrate(1.0, 0.6)
 
 
 def test_a_block_of_many_columns_votes_the_same_each_time():
     """Equal eigenvalues: Lanczos would restart at random, and one block could change another."""
-    from stillspace.ptr import _fit
-
-    block = np.tile(np.eye(2100)[:3], (4, 1))
+    rows = MemoryRows.prepare(np.tile(np.eye(2100)[:5], (4, 1)))
+    first, other = (ChosenRows(rows, np.arange(20)[np.arange(20) % 5 < k]) for k in (3, 5))
     offset = np.random.default_rng(0).random(2100 * 2101 // 2)
-    first = _cell(_fit(block.T, 2), offset, 1e-3)
-    _fit(np.eye(2100)[:5].T.copy(), 2)
-    assert _cell(_fit(block.T, 2), offset, 1e-3) == first
+    want = _cell(_fit(first, 2), offset, 1e-3)
+    _fit(other, 2)
+    assert _cell(_fit(first, 2), offset, 1e-3) == want

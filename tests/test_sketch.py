@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stillspace.rows.sketch import Sketch
+from stillspace.rows import Sketch
 
 
 def test_it_is_the_matrix_and_columns_have_unit_norm(rng):

@@ -23,7 +23,7 @@ from stillspace._typing import FloatArray
 from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.estimators._private import QUANTILES
 from stillspace.privacy import Guarantee
-from stillspace.rows.sketch import Sketch
+from stillspace.rows import Sketch
 
 __all__ = ["Model", "load_model", "save_model"]
 

@@ -17,7 +17,7 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.parts.schedules import Constant
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan
 from stillspace.plans.release import Ledger, Release
-from stillspace.run import executors, run
+from stillspace.run import executors, rows_for, run
 
 N, D = 6, 3
 V0 = np.eye(D)[:, :1]
@@ -104,7 +104,12 @@ def test_the_score_is_the_log_likelihood_ratio(case, query):
 def score_matches(plan, pair):
     for coin in (False, True):
         seen, watch = [], WhiteBox(pair)
-        run(plan, pair.rows(np.array([coin])), seeded_generator(5 + coin), witness=seen.append)
+        run(
+            plan,
+            rows_for(plan, pair.table(np.array([coin]))),
+            seeded_generator(5 + coin),
+            witness=seen.append,
+        )
         for part in seen:
             watch(part)
         expected = 0.0
@@ -132,7 +137,9 @@ def test_a_start_that_is_released_is_scored_too():
     plan = plan_of(All(), start=MomentStart(moment, 0.2))
     pair = make_neighbours(plan, 0.3, "inliers")
     seen, watch = [], WhiteBox(pair)
-    run(plan, pair.rows(np.array([True])), seeded_generator(0), witness=seen.append)
+    run(
+        plan, rows_for(plan, pair.table(np.array([True]))), seeded_generator(0), witness=seen.append
+    )
     watch(seen[0])
     x, y = pair.ones[0], pair.others[0]
     S = seen[0].released * N
@@ -155,7 +162,7 @@ def test_the_likelihood_ratio_has_mean_one_under_the_other_hypothesis():
     """
     plan = plan_of(Poisson(0.3), z=2.0, n_iter=10)
     pair = make_neighbours(plan, 0.3, "zeros")
-    rows, ratios = pair.rows(np.array([False])), []
+    rows, ratios = rows_for(plan, pair.table(np.array([False]))), []
     for i in range(400):
         watch = WhiteBox(pair)
         run(plan, rows, seeded_generator(i), witness=watch)
@@ -168,7 +175,12 @@ def test_fixed_sizes_need_equal_known_rows():
     plan = plan_of(WithoutReplacement(3, N))
     pair = Neighbours(np.random.default_rng(0).normal(size=(N - 1, D)), V0.T, np.eye(D)[1:2])
     with pytest.raises(ValueError, match="equal to each other"):
-        run(plan, pair.rows(np.array([True])), seeded_generator(0), witness=WhiteBox(pair))
+        run(
+            plan,
+            rows_for(plan, pair.table(np.array([True]))),
+            seeded_generator(0),
+            witness=WhiteBox(pair),
+        )
 
 
 @pytest.mark.parametrize("query", [Glad(D, 1), Reaper(D, 1)], ids=lambda q: q.name)
@@ -177,7 +189,7 @@ def test_a_watched_run_is_the_run(case, query, monkeypatch):
     """Watching changes nothing, and the compiled loops show what the plain one shows."""
     sampling, background = CASES[case]
     plan = plan_of(sampling, query=query)
-    rows = make_neighbours(plan, 0.3, background).rows(np.array([True]))
+    rows = rows_for(plan, make_neighbours(plan, 0.3, background).table(np.array([True])))
     seen, again = [], []
     quiet = run(plan, rows, seeded_generator(1))
     watched = run(plan, rows, seeded_generator(1), witness=seen.append)

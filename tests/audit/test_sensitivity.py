@@ -29,7 +29,8 @@ def test_every_bounded_query_is_searched():
         kind
         for kind in defined.values()
         if isinstance(kind, type)
-        and np.isfinite(getattr(kind, "norm_bound", np.inf))
+        and isinstance(getattr(kind, "norm_bound", None), float)
+        and np.isfinite(kind.norm_bound)
         and "add_block" in kind.__dict__
         and "norm_bound" in kind.__dict__
     }
@@ -46,8 +47,13 @@ def naive(X, V):
 
 
 def hard_floor(X, V):
-    """Unit residuals, and none below rounding level; matrix products for all rows at once."""
-    Y = X @ V
+    """Unit residuals, and none below rounding level; products whose order depends on n.
+
+    BLAS libraries change their order of summation when n crosses a limit, each machine at another
+    one; here an odd number of rows stands for that.
+    """
+    order = slice(None) if len(X) % 2 == 0 else slice(None, None, -1)
+    Y = sum((np.outer(X[:, d], V[d]) for d in np.arange(X.shape[1])[order]), np.zeros((len(X), 2)))
     R = X - Y @ V.T
     distance = np.linalg.norm(R, axis=1)
     unit = np.where(distance[:, None] > 1e-16, R / np.maximum(distance, 1e-300)[:, None], 0.0)
@@ -62,7 +68,7 @@ def test_the_naive_formula_blows_up():
 
 def test_a_hard_floor_at_rounding_level_blows_up():
     """One row more, and a matrix product changes the low bits of the others."""
-    sizes = (*range(1000, 1008), 25_000)
+    sizes = range(1000, 1008)
     subject = Subject(Glad(20, 2), _basis, 2, hard_floor)
     (found,) = search_sensitivity(subject, sizes=sizes, points=1)
     assert found.added > 100

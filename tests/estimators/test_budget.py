@@ -345,7 +345,7 @@ def test_a_shape_that_was_not_true_is_charged_and_refused(budget):
     log = []
     liar = Watched(X, log)
     liar.shape = (500, 6)
-    with pytest.raises(ValueError, match="did not have the shape that it told"):
+    with pytest.raises(ValueError, match="changed its shape between two reads"):
         PrivatePCA(2, budget=budget).fit(liar)
     assert len(budget.entries()) == 1
 

@@ -47,7 +47,7 @@ def test_a_plan_depends_on_public_facts_only(name):
         for X in (rows(), np.zeros((300, 6)), np.full((300, 6), np.nan), 1e300 * rows(seed=1))
     ]
     assert len({fit.plan_ for fit in fits}) == 1
-    if not isinstance(fits[0].plan_, AdaptivePlan):  # whose passes depend on releases
+    if not isinstance(fits[0].plan_.main, AdaptivePlan):  # whose passes depend on releases
         assert len({fit.n_iter_ for fit in fits}) == 1
     assert len({str(fit.privacy_) for fit in fits}) == 1
     for fit in fits:
@@ -266,8 +266,8 @@ def test_norm_bound_clips_to_a_public_norm():
 
 
 def test_rows_per_person_multiplies_the_noise():
-    one = PrivatePCA(2).fit(rows()).plan_.start.release
-    three = PrivatePCA(2, rows_per_person=3).fit(rows()).plan_.start.release
+    one = PrivatePCA(2).fit(rows()).plan_.main.start.release
+    three = PrivatePCA(2, rows_per_person=3).fit(rows()).plan_.main.start.release
     assert three.sigma(0) == pytest.approx(3 * one.sigma(0), rel=1e-6)
     assert replace(three, rows_per_person=1).sensitivity() * 3 == three.sensitivity()
 

@@ -11,13 +11,15 @@ import warnings
 import numpy as np
 import pytest
 
-from stillspace import PrivateRobustPCA, narrowing, run, stages
+from stillspace import PrivateRobustPCA
+from stillspace._frozen import FrozenArray
 from stillspace.estimators import _private
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.noise import seeded_generator
 from stillspace.plans.release import Release
 from stillspace.privacy import mu_from_budget
-from stillspace.rows import MemoryRows, levels
+from stillspace.rows import LeaveOut, Lengths, MemoryRows, Project, levels
+from stillspace.run import loop, staged
 from tests.test_pair_cut import clusters, far
 
 BUDGET = {"epsilon": 9.0, "delta": 1e-6}
@@ -28,7 +30,7 @@ FAR = far(n=3001, D=D, distance=8.0)[0]
 @pytest.fixture(autouse=True)
 def _same_noise_step_by_step(monkeypatch):
     monkeypatch.setattr(_private, "generator", lambda _: seeded_generator(7))
-    monkeypatch.setattr(run, "compiled_loop", lambda *_: None)
+    monkeypatch.setattr(loop, "compiled_loop", lambda *_: None)
 
 
 class Replay:
@@ -143,37 +145,46 @@ def test_a_look_past_the_releases_is_seen(monkeypatch):
     """A cut at the mean length, a basis of the rows themselves, lengths in units of the longest."""
     other = FAR.copy()
     other[5] = 1e6
+    real, behind = MemoryRows.through, staged.Views.behind
     with monkeypatch.context() as patch:
-        real = stages.Stages.leave_out
 
-        def leave_out(self, rows, rng):
-            _, _, ran = real(self, rows, rng)
-            return rows, float(np.mean(rows.lengths())), ran
+        def at_the_mean(self, row_map):
+            if isinstance(row_map, LeaveOut):
+                row_map = LeaveOut(float(np.mean(self.lengths())))
+            return real(self, row_map)
 
-        patch.setattr(stages.Stages, "leave_out", leave_out)
-        held, _, seen = replayed(monkeypatch, FAR)
-        assert replayed(monkeypatch, other, seen)[0] != held
+        patch.setattr(MemoryRows, "through", at_the_mean)
+        _, _, seen = replayed(monkeypatch, FAR)
+        others = replayed(monkeypatch, other, seen)[2]
+        assert loss(seen, others) > mu_from_budget(*BUDGET.values()) ** 2
     with monkeypatch.context() as patch:
-        real_basis = narrowing.Narrowing.find
 
-        def find(self, rows, rng):
-            _, moment, ran = real_basis(self, rows, rng)
-            exact = rows.sphered().T @ rows.sphered()
-            return top_eigenvectors(exact, self.width), moment, ran
+        def exact_basis(self, view):
+            rows = behind(self, view)
+            if view and isinstance(view[-1], Project):
+                sphered = behind(self, view[:-1]).sphered()
+                V = top_eigenvectors(sphered.T @ sphered, rows.n_columns)
+                V = V[:, np.argsort(sphered[5] @ V)]  # one row turns the basis
+                rows = real(behind(self, view[:-1]), Project(FrozenArray.of(V)))
+                self.kept[view] = rows
+            return rows
 
-        patch.setattr(narrowing.Narrowing, "find", find)
-        wide = np.random.default_rng(0).standard_normal((100, 160))
+        patch.setattr(staged.Views, "behind", exact_basis)
+        wide = np.random.default_rng(0).standard_normal((400, 160)) * np.geomspace(1, 0.01, 160)
         options = {"center": None, "sketch": 128}
-        held, _, seen = replayed(monkeypatch, wide, **options)
+        _, _, seen = replayed(monkeypatch, wide, **options)
         moved = wide.copy()
-        moved[5] *= -3.0 * np.arange(160)
-        assert replayed(monkeypatch, moved, seen, **options)[0] != held
+        moved[5] *= -1.0
+        others = replayed(monkeypatch, moved, seen, **options)[2]
+        assert loss(seen, others) > mu_from_budget(*BUDGET.values()) ** 2
     with monkeypatch.context() as patch:
 
-        def measured(self):
+        def in_units_of_the_longest(self, row_map):
+            if not isinstance(row_map, Lengths):
+                return real(self, row_map)
             return MemoryRows(levels(self._factors / self._factors[self._factors > 0].min())[None])
 
-        patch.setattr(MemoryRows, "measured", measured)
+        patch.setattr(MemoryRows, "through", in_units_of_the_longest)
         _, _, seen = replayed(monkeypatch, FAR)
         others = replayed(monkeypatch, other, seen)[2]
         assert loss(seen, others) > mu_from_budget(*BUDGET.values()) ** 2

@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
+from stillspace._frozen import FrozenArray
 from stillspace.datasets import make_haystack
-from stillspace.estimators._view import narrowed_width
+from stillspace.estimators._width import narrowed_width
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.methods.spectrum import Spectrum
 from stillspace.metrics import subspace_error
@@ -17,18 +18,8 @@ from stillspace.parts.queries import DistanceCounts, ScoreSquares
 from stillspace.plans.release import Ledger, Release
 from stillspace.privacy import full_batch_mu, mu_from_budget, privacy_curve
 from stillspace.recipes import Facts
-from stillspace.rows import MemoryRows
-from stillspace.rows.sketch import Sketch
-from stillspace.stages import (
-    CENTER_SHARE,
-    CHECK_SHARE,
-    EDGES,
-    LENGTHS_SHARE,
-    NARROW_SHARE,
-    SUMMARY_SHARE,
-    distance_quantiles,
-    plan_stages,
-)
+from stillspace.recipes.fits import EDGES, SHARES, distance_quantiles, plan_fit
+from stillspace.rows import Affine, MemoryRows, Pairs, Project, Sketch, Sphere, through_view
 from tests.conftest import random_basis, unit_rows
 
 AFFINE = make_haystack(
@@ -45,20 +36,22 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 @pytest.mark.parametrize("summaries", [(), ("variances",), ("distances", "variances")])
 def test_all_stages_together_keep_the_budget(algorithm, first, summaries):
     facts = Facts(500, 8, 2, 1.0, 1e-6)
-    before = {} if first is None else {first: True}
-    stages = plan_stages(algorithm, facts, {}, summaries=summaries, **before)
-    epsilon = privacy_curve(stages.event(), "replace-one").get_epsilon(1e-6)
+    view = (Pairs(), Sphere()) if first == "cut" else (Affine(), Sphere())
+    radius = 2.0 if first == "median" else None
+    plan = plan_fit(
+        algorithm, facts, {}, view, 8, radius=radius, cut_pairs=True, summaries=summaries
+    )
+    epsilon = privacy_curve(plan.event(), "replace-one").get_epsilon(1e-6)
     assert 0.995 < epsilon <= 1.0
     mu = mu_from_budget(1.0, 1e-6)
-    if first == "median":
-        share = full_batch_mu(stages.median.event(), "replace-one") ** 2 / mu**2
-        assert share == pytest.approx(CENTER_SHARE, rel=1e-6)
-    if first == "cut":
-        share = full_batch_mu(stages.cut.event(), "replace-one") ** 2 / mu**2
-        assert share == pytest.approx(LENGTHS_SHARE + CHECK_SHARE, rel=1e-6)
-    for _, release in stages.summaries:
-        event = release.event(0)
-        assert float(event.squared_mu("replace-one")) / mu**2 <= SUMMARY_SHARE * (1 + 1e-12)
+    want = {"median": SHARES.center, "cut": SHARES.pair_lengths}
+    if first is not None:
+        share = full_batch_mu(plan.stages[0].plan.event(), "replace-one") ** 2 / mu**2
+        assert share == pytest.approx(want[first], rel=1e-6)
+    for stage in plan.stages[len(plan.stages) - len(summaries) :]:
+        ((event, count),) = stage.plan.event().parts
+        assert count == 1
+        assert float(event.squared_mu("replace-one")) / mu**2 <= SHARES.summary * (1 + 1e-12)
 
 
 def test_what_ran_in_all_stages_is_charged_and_accounted_for(tmp_path):
@@ -193,7 +186,7 @@ def test_a_sketch_is_public_and_the_same_for_all_rows(wide):
     given = Sketch(3000, 64, seed=7)
     fit = PrivatePCA(2, sketch=given, center="pairs").fit(wide.X)
     assert fit.sketch_ == given
-    assert fit.plan_.start.release.size == 400
+    assert fit.plan_.main.start.release.size == 400
 
 
 def test_narrow_rows_are_not_sketched():
@@ -215,20 +208,20 @@ def test_sparse_rows_with_a_centre_are_sketched(wide):
 @pytest.mark.parametrize("summaries", [(), ("variances",)])
 def test_narrowing_takes_its_share_and_the_whole_keeps_the_budget(relation, summaries):
     facts = Facts(500, 160, 2, 1.0, 1e-6, relation)
-    stages = plan_stages("auto", facts, {}, narrowed=40, summaries=summaries)
-    assert stages.main.method.D == 40
-    assert 0.995 < privacy_curve(stages.event(), relation).get_epsilon(1e-6) <= 1.0
-    event = stages.narrowing.release.event(0)
+    plan = plan_fit("auto", facts, {}, (Sphere(),), 160, narrowed=40, summaries=summaries)
+    assert plan.main.method.D == 40
+    assert 0.995 < privacy_curve(plan.event(), relation).get_epsilon(1e-6) <= 1.0
+    ((event, _),) = plan.stages[0].plan.event().parts
     share = float(event.squared_mu(relation)) / mu_from_budget(1.0, 1e-6) ** 2
-    assert share == pytest.approx(NARROW_SHARE, rel=1e-6)
-    assert share <= NARROW_SHARE * (1 + 1e-12)
+    assert share == pytest.approx(SHARES.narrow, rel=1e-6)
+    assert share <= SHARES.narrow * (1 + 1e-12)
 
 
 def test_what_ran_on_narrowed_rows_is_charged_and_accounted_for(wide, tmp_path):
     budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
     fit = PrivateRobustPCA(2, sketch=200, summaries=("variances",), budget=budget, **BUDGET)
     fit.fit(wide.X)
-    assert fit.plan_.method.D == 50
+    assert fit.plan_.main.method.D == 50
     assert fit.components_.shape == (2, 200)
     np.testing.assert_allclose(fit.components_ @ fit.components_.T, np.eye(2), atol=1e-10)
     assert 1.99 < fit.privacy_.epsilon <= 2.0
@@ -247,12 +240,13 @@ def test_narrowed_rows_are_scores_on_the_sphere(rng):
     rows = MemoryRows(XT)
     scores = (V.T @ XT).T
     want = scores / np.linalg.norm(scores, axis=1, keepdims=True)
-    whole = rows.projected(V).sphered()
+    view = (Project(FrozenArray.of(V)), Sphere())
+    whole = through_view(rows, view).sphered()
     np.testing.assert_allclose(whole, want, atol=1e-12)
     for first, last in ((0, 1), (1, 150), (17, 90)):  # the same bits wherever a row stands
-        part = MemoryRows(np.ascontiguousarray(XT[:, first:last])).projected(V).sphered()
-        np.testing.assert_array_equal(part, whole[first:last])
-    nothing = MemoryRows(np.zeros((30, 2))).projected(V).sphered()
+        part = MemoryRows(np.ascontiguousarray(XT[:, first:last]))
+        np.testing.assert_array_equal(through_view(part, view).sphered(), whole[first:last])
+    nothing = through_view(MemoryRows(np.zeros((30, 2))), view).sphered()
     np.testing.assert_array_equal(nothing, np.zeros((2, 5)))
 
 
@@ -260,9 +254,9 @@ def test_only_the_default_narrows_and_only_many_columns(wide):
     assert narrowed_width(200, 2) == 50
     assert narrowed_width(127, 2) is None
     assert narrowed_width(200, 7) is None
-    assert PrivateRobustPCA(2, sketch=100, **BUDGET).fit(wide.X).plan_.method.D == 100
+    assert PrivateRobustPCA(2, sketch=100, **BUDGET).fit(wide.X).plan_.main.method.D == 100
     pca = PrivateRobustPCA(2, sketch=200, algorithm="dp-pca", **BUDGET).fit(wide.X)
-    assert pca.plan_.start.release.query.D == 200
+    assert pca.plan_.main.start.release.query.D == 200
 
 
 def test_narrowing_finds_what_private_pca_of_the_same_sketch_does_not():
@@ -303,7 +297,7 @@ def test_summaries_are_near_what_they_are_of():
     fit = PrivateRobustPCA(2, summaries=("variances", "distances"), **BUDGET).fit(data.X)
     rows = data.X / np.linalg.norm(data.X, axis=1, keepdims=True)
     scores = rows @ fit.components_.T
-    noise = sqrt(2) / (20_000 * mu_from_budget(2.0, 1e-6) * sqrt(SUMMARY_SHARE))
+    noise = sqrt(2) / (20_000 * mu_from_budget(2.0, 1e-6) * sqrt(SHARES.summary))
     # ten standard deviations: never by chance
     np.testing.assert_allclose(fit.variances_, np.mean(scores**2, axis=0), atol=10 * noise)
     distance = np.sqrt(np.maximum(1 - np.sum(scores**2, axis=1), 0.0))

@@ -9,7 +9,7 @@ from stillspace.kernels.choice import draw_binomial
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import Glad
 from stillspace.recipes import Facts, make_plan
-from stillspace.rows import MemoryRows, chain_length
+from stillspace.rows import STANDARD, MemoryRows
 from stillspace.rows.layout import Layout
 from stillspace.run import run
 from stillspace.run.executors import compiled_loop
@@ -28,7 +28,7 @@ def test_the_longest_chain_of_additions_is_charged_for():
     XT[0, ::8] += np.where(size >= 11, 2.0 ** (size - 53) + 2.0 ** (size - 60), 0.0)
     got = MemoryRows(XT).add(Glad(D, 2), V, None)[2, 0]
     exact = np.longdouble(0.75) * n + np.sum((XT[0] - 0.75).astype(np.longdouble))
-    mu = chain_length(n) * 2.0**-53
+    mu = STANDARD.chain * 2.0**-53
     assert abs(float(np.longdouble(got) - exact)) <= n * mu / (1 - mu)
 
 

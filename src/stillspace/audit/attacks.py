@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -14,11 +14,9 @@ from stillspace._typing import AnyArray, FloatArray
 from stillspace.audit.neighbours import Neighbours
 from stillspace.audit.report import Claim
 from stillspace.audit.scores import WhiteBox, fit_score
-from stillspace.parts.outputs import Last
-from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.plans.fixed import Plan
+from stillspace.plans.protocol import AnyPlan
 from stillspace.rows import MemoryRows
-from stillspace.run import run
+from stillspace.run import rows_for, run
 
 Adversary: TypeAlias = Literal["white-box", "last-iterate", "components"]
 ADVERSARIES: tuple[Adversary, ...] = ("white-box", "last-iterate", "components")
@@ -30,32 +28,33 @@ Coins: TypeAlias = npt.NDArray[np.bool_]
 class PlanAttack:
     """One run of a plan, and what the adversary makes of it: a number a coin."""
 
-    plan: Plan | AdaptivePlan
+    plan: AnyPlan
     neighbours: Neighbours
     adversary: Adversary
 
     def __call__(self, coins: Coins, rng: np.random.Generator) -> FloatArray:
         """Run once for these coins."""
-        rows = self._both[int(coins[0])] if len(coins) == 1 else self.neighbours.rows(coins)
+        rows = self._both[int(coins[0])] if len(coins) == 1 else self._rows(coins)
         if self.adversary == "white-box":
             watch = WhiteBox(self.neighbours)
             run(self.plan, rows, rng, witness=watch)
             return watch.scores
-        plan = self.plan
-        if self.adversary != "components" and isinstance(plan, Plan):
-            plan = replace(plan, output=Last())
+        plan = self.plan if self.adversary == "components" else self.plan.showing_last()
         return fit_score(self.neighbours, run(plan, rows, rng).V)
 
     def information(self, rng: np.random.Generator) -> float:
         """Return the squared distance of the two laws in one run, in units of the noise."""
         watch = WhiteBox(self.neighbours)
         coins = np.ones(len(self.neighbours.ones), dtype=np.bool_)
-        run(self.plan, self.neighbours.rows(coins), rng, witness=watch)
+        run(self.plan, self._rows(coins), rng, witness=watch)
         return float(watch.information.mean())
 
     @cached_property
     def _both(self) -> tuple[MemoryRows, MemoryRows]:
-        return self.neighbours.rows(np.array([False])), self.neighbours.rows(np.array([True]))
+        return self._rows(np.array([False])), self._rows(np.array([True]))
+
+    def _rows(self, coins: Coins) -> MemoryRows:
+        return rows_for(self.plan, self.neighbours.table(coins))
 
 
 @dataclass(frozen=True, eq=False)

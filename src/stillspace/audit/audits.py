@@ -22,8 +22,7 @@ from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, 
 from stillspace.audit.neighbours import Neighbours, candidates
 from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, count
 from stillspace.parts.noise import secure_generator, seeded_generator
-from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.plans.fixed import Plan
+from stillspace.plans.protocol import AnyPlan
 from stillspace.privacy import Guarantee
 
 __all__ = ["audit"]
@@ -37,7 +36,7 @@ _THRESHOLDS = 400
 
 
 def audit(
-    mechanism: Plan | AdaptivePlan | Callable[[AnyArray], Any] | Any,
+    mechanism: AnyPlan | Callable[[AnyArray], Any] | Any,
     *,
     claim: Guarantee | tuple[float, float] | None = None,
     delta: float | None = None,
@@ -113,7 +112,7 @@ def audit(
     False
     """
     _check_numbers(runs, canaries, confidence)
-    if isinstance(mechanism, Plan | AdaptivePlan):
+    if isinstance(mechanism, AnyPlan):
         _check_no_score(score)
         claimed = _plan_claim(mechanism, claim, delta)
         target = _plan_target(mechanism, claimed, adversary, canaries, neighbours, random_state)
@@ -134,7 +133,7 @@ def _check_no_score(score: Any) -> None:
 
 
 def _plan_claim(
-    plan: Plan | AdaptivePlan, claim: Guarantee | tuple[float, float] | None, delta: float | None
+    plan: AnyPlan, claim: Guarantee | tuple[float, float] | None, delta: float | None
 ) -> Claim:
     if claim is not None:
         if delta is not None:
@@ -164,7 +163,7 @@ def _stated(claim: Any) -> Claim:
 
 
 def _plan_target(
-    plan: Plan | AdaptivePlan,
+    plan: AnyPlan,
     claim: Claim,
     adversary: Adversary,
     canaries: int,
@@ -191,16 +190,12 @@ def _plan_target(
     return Target(attack, claim, _plan_name(plan), adversary, neighbours.name, white)
 
 
-def _plan_name(plan: Plan | AdaptivePlan) -> str:
-    if isinstance(plan, AdaptivePlan):
-        return f"plan {plan.name!r}, n = {plan.size}, r = {plan.n_components}"
-    release = plan.release or getattr(plan.start, "release", None)
-    facts = "" if release is None else f", n = {release.size}, D = {release.query.D}"
-    return f"plan {plan.name!r}, {plan.n_iter} iterations{facts}, r = {plan.n_components}"
+def _plan_name(plan: AnyPlan) -> str:
+    return f"plan {plan.name!r}, n = {plan.size}, D = {plan.n_columns}, r = {plan.n_components}"
 
 
 def _worst(
-    plan: Plan | AdaptivePlan, adversary: Adversary, canaries: int, random_state: int | None
+    plan: AnyPlan, adversary: Adversary, canaries: int, random_state: int | None
 ) -> Neighbours:
     """Return the data sets that look worst in a pilot, whose runs are not counted."""
     found: list[tuple[float, Neighbours]] = []

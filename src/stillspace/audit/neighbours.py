@@ -13,10 +13,10 @@ import numpy.typing as npt
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 from stillspace.parts.sampling import All, Poisson, Sampling
-from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.plans.fixed import GivenStart, MomentStart, Plan, RunStart
-from stillspace.plans.release import Release
+from stillspace.plans.fixed import GivenStart, RunStart
+from stillspace.plans.protocol import AnyPlan
 from stillspace.rows import MemoryRows
+from stillspace.rows.maps import paired
 
 Background: TypeAlias = Literal["zeros", "inliers", "copies", "balanced"]
 
@@ -58,10 +58,6 @@ class Neighbours:
             chosen = np.where(coins[:, None], self.ones, self.others)
         return np.concatenate([self.rest, np.repeat(chosen, self.copies, axis=0)])
 
-    def rows(self, coins: npt.NDArray[np.bool_]) -> MemoryRows:
-        """Return the rows for these coins, as a run reads them."""
-        return MemoryRows.prepare(self.table(coins))
-
     @cached_property
     def known(self) -> tuple[FloatArray, npt.NDArray[np.intp]] | None:
         """The different rows of `rest`, scaled, and which each row is; None if there are many."""
@@ -83,7 +79,7 @@ class Neighbours:
 
 
 def make_neighbours(
-    plan: Plan | AdaptivePlan, angle: float, background: Background = "zeros", count: int = 1
+    plan: AnyPlan, angle: float, background: Background = "zeros", count: int = 1
 ) -> Neighbours:
     """Return data sets for `count` coins of a plan.
 
@@ -100,11 +96,9 @@ def make_neighbours(
         known = ", ".join(get_args(Background))
         msg = f"Unknown background {shown(background)}; known: {known}."
         raise ValueError(msg)
-    release = next(releases(plan))
-    D, r = release.query.D, plan.n_components
-    n = release.size
+    D, r, n = plan.n_columns, plan.n_components, table_size(plan)
     V, W = _home(plan, D, r)
-    copies = release.rows_per_person
+    copies = plan.rows_per_person
     if count > r * (D - r) or count * copies >= n:
         msg = (
             f"{count} canaries do not fit: a subspace of dimension {r} in {D} has room for "
@@ -116,21 +110,20 @@ def make_neighbours(
     if background == "balanced":
         ones, others = V[:, -1:].T, W[:, :1].T
     rest = _background(background, n - count * copies, V, W, others[0])
-    replaced = release.relation == "replace-one"
+    replaced = plan.relation == "replace-one"
     name = f"{background}, angle {angle:.2g}" if background != "balanced" else background
     return Neighbours(rest, ones, others if replaced else None, copies, name)
 
 
-def candidates(plan: Plan | AdaptivePlan, adversary: str, count: int) -> Iterator[Neighbours]:
+def candidates(plan: AnyPlan, adversary: str, count: int) -> Iterator[Neighbours]:
     """Yield data sets to try in a pilot: which are worst depends on plan and adversary."""
-    release = next(releases(plan))
-    if release.size * release.query.D > MOST_CELLS:
+    if table_size(plan) * plan.n_columns > MOST_CELLS:
         msg = (
-            f"The plan is for {release.size} rows of {release.query.D} columns; an audit builds "
+            f"The plan is for {table_size(plan)} rows of {plan.n_columns} columns; an audit builds "
             "many such tables: audit a plan with the same noise and fewer rows."
         )
         raise ValueError(msg)
-    samplings = [release.sampling for release in releases(plan)]
+    samplings = [release.sampling for release in plan.releases()]
     backgrounds = ["zeros"]
     if all(_known(sampling) for sampling in samplings):
         backgrounds.append("inliers")
@@ -148,24 +141,14 @@ def _known(sampling: Sampling) -> bool:
     return isinstance(sampling, All | Poisson)
 
 
-def releases(plan: Plan | AdaptivePlan) -> Iterator[Release]:
-    """Yield the releases of a plan, that of the loop first; of an adaptive one the first."""
-    if isinstance(plan, AdaptivePlan):
-        ask = plan.method.ask(plan.method.begin(plan.allowance))
-        assert ask is not None
-        yield from plan.joint_release(ask).releases
-        return
-    if plan.release is not None and plan.n_iter > 0:
-        yield plan.release
-    if isinstance(plan.start, MomentStart):
-        yield plan.start.release
-    elif isinstance(plan.start, RunStart):
-        yield from releases(plan.start.plan)
+def table_size(plan: AnyPlan) -> int:
+    """Return the number of rows of a table for a plan; one that pairs them has half as many."""
+    return plan.size * (2 if paired(plan.view) else 1)
 
 
-def _home(plan: Plan | AdaptivePlan, D: int, r: int) -> tuple[FloatArray, FloatArray]:
+def _home(plan: AnyPlan, D: int, r: int) -> tuple[FloatArray, FloatArray]:
     """Return the subspace in which the plan starts, or the first axes, and its complement."""
-    start = None if isinstance(plan, AdaptivePlan) else plan.start
+    start = getattr(getattr(plan, "main", plan), "start", None)
     while isinstance(start, RunStart):
         start = start.plan.start
     V = start.value() if isinstance(start, GivenStart) else np.eye(D)[:, :r]

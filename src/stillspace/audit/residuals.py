@@ -14,13 +14,12 @@ import numpy as np
 from scipy.stats import chi2, kstest, norm
 
 from stillspace._typing import FloatArray
-from stillspace.audit.neighbours import releases
+from stillspace.audit.neighbours import table_size
 from stillspace.parts.noise import secure_generator, seeded_generator
-from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.plans.fixed import Plan
+from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.release import Seen
 from stillspace.rows import MemoryRows
-from stillspace.run import run
+from stillspace.run import rows_for, run
 
 __all__ = ["NoiseReport", "check_noise"]
 
@@ -56,7 +55,7 @@ class NoiseReport:
 
 
 def check_noise(
-    plan: Plan | AdaptivePlan,
+    plan: AnyPlan,
     X: Any = None,
     *,
     fits: int = 2,
@@ -103,9 +102,9 @@ def check_noise(
         run(plan, rows, rng, witness=seen.append)
         runs.append([])
         for part in seen:
-            found = _standardised(part, rows)
+            found = _standardised(part)
             runs[-1] += found
-            by_release.setdefault(_kind(plan, part), []).extend(found)
+            by_release.setdefault(part.release.query, []).extend(found)
     level = alarm / 5
     everything = np.concatenate([z for steps in runs for z in steps])
     squares, count = float(np.sum(everything**2)), len(everything)
@@ -121,25 +120,13 @@ def check_noise(
     return NoiseReport(count, ratio, (float(low), float(high)), tuple(problems))
 
 
-def _kind(plan: Plan | AdaptivePlan, seen: Seen) -> Any:
-    """Return what residuals are judged together: of a release, or of a query asked often."""
-    return type(seen.release.query) if isinstance(plan, AdaptivePlan) else id(seen.release)
-
-
-def _rows(plan: Plan | AdaptivePlan, X: Any) -> MemoryRows:
-    if isinstance(plan, AdaptivePlan):
-        release = next(releases(plan), None)
-    else:
-        release = plan.release or getattr(plan.start, "release", None)
+def _rows(plan: AnyPlan, X: Any) -> MemoryRows:
     if X is None:
-        if release is None:
-            msg = "Give X: the plan does not say how many columns it is for."
-            raise ValueError(msg)
-        X = np.ones((release.size, release.query.D))
-    return MemoryRows.prepare(np.asarray(X, dtype=np.float64))
+        X = np.ones((table_size(plan), plan.n_columns))
+    return rows_for(plan, np.asarray(X, dtype=np.float64))
 
 
-def _standardised(seen: Seen, rows: MemoryRows) -> list[FloatArray]:
+def _standardised(seen: Seen) -> list[FloatArray]:
     """Return the residuals of each iteration in units of their standard deviation, flat."""
     release = seen.release
     precision = release.query.noise.precision
@@ -148,7 +135,7 @@ def _standardised(seen: Seen, rows: MemoryRows) -> list[FloatArray]:
     for i, point in enumerate(seen.points):
         chosen = None if seen.selections is None else seen.selections[i]
         with np.errstate(all="ignore"):
-            exact = rows.add(release.query, point, chosen)
+            exact = seen.rows.add(release.query, point, chosen)
         residual = (seen.released[i] * release.divisor - exact) / release.sigma(seen.first + i)
         found.append(np.asarray((residual * np.sqrt(precision))[drawn]))
     return found

@@ -9,6 +9,7 @@ and the accountant's pair of laws is the pair given all other selections.
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import exp, lgamma, log, log1p, prod
 
 import numpy as np
@@ -18,6 +19,8 @@ from stillspace.audit.neighbours import Neighbours
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
 from stillspace.plans.release import Release, Seen
+from stillspace.rows import Affine, MemoryRows, Sphere, through_view
+from stillspace.rows.maps import View
 
 _LEAST = 1e-12
 """Probability of being drawn oftener than is looked at, in batches with replacement."""
@@ -50,6 +53,9 @@ class WhiteBox:
 
     def __call__(self, seen: Seen) -> None:
         """Take in what iterations released."""
+        if _maps_rows(seen.view):
+            self._compare_tables(seen)
+            return
         release, count = seen.release, len(seen.points)
         query, copies = release.query, self._neighbours.copies
         base, swap = self._base(seen)
@@ -64,6 +70,34 @@ class WhiteBox:
         self.scores -= _log_ratio(R, t0, weights, times, log_odds)
         rate = 1.0 if len(times) == 1 else 1.0 - exp(log_odds[0])
         self.information += rate**2 * np.einsum("ks,kms->m", weights, (t1 - t0) ** 2)
+
+    def _compare_tables(self, seen: Seen) -> None:
+        """Take in a release of mapped rows: both tables go through the maps that were used.
+
+        The pairing is taken as known, which makes the adversary stronger than it is.
+        """
+        release = seen.release
+        if len(self.scores) != 1 or type(release.sampling) is not All:
+            msg = "Mapped rows are audited with one canary, and where all rows are read."
+            raise ValueError(msg)
+        sums = []
+        with np.errstate(all="ignore"):
+            for table in self._tables:
+                rows = through_view(MemoryRows.of(table), seen.view, seen.pairs)
+                sums.append([rows.add(release.query, p, None).ravel() for p in seen.points])
+        without, with_one = np.array(sums)
+        R = seen.released.reshape(len(seen.points), -1) * release.divisor - without
+        weights = release.query.noise.precision.ravel() / _sigmas(seen)[:, None] ** 2
+        gap = with_one - without
+        square = float(np.sum(weights * gap**2))
+        self.scores += float(np.sum(weights * R * gap)) - 0.5 * square
+        self.information += square
+
+    @cached_property
+    def _tables(self) -> tuple[FloatArray, FloatArray]:
+        """The table for a coin that shows 0, and for one that shows 1."""
+        table = self._neighbours.table
+        return table(np.array([False])), table(np.array([True]))
 
     def _base(self, seen: Seen) -> tuple[FloatArray, FloatArray | float]:
         """Return the sums of the known rows, and the terms that a drawn canary replaces."""
@@ -105,6 +139,11 @@ class WhiteBox:
             return None
         chosen = seen.selections[k]
         return np.asarray(chosen[chosen < len(self._neighbours.rest)])
+
+
+def _maps_rows(view: View) -> bool:
+    """Whether a view does more than scale rows to the sphere."""
+    return any(row_map not in (Affine(), Sphere()) for row_map in view)
 
 
 def _sigmas(seen: Seen) -> FloatArray:

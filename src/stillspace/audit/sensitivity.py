@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from stillspace._frozen import FrozenArray
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.geometry import Polar, WaterFilling
@@ -319,6 +320,10 @@ class _ByBlocks:
     def shape(self) -> tuple[int, ...]:
         return self.query.shape
 
+    @property
+    def norm_bound(self) -> float:
+        return self.query.norm_bound
+
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         self.query.add_block(XT, point, out)
 
@@ -330,7 +335,7 @@ def _by_loop(query: Query, r: int, table: Table, point: FloatArray) -> FloatArra
     """Return the sum that a compiled loop computes in its first step from `point`."""
     rows = MemoryRows.prepare(table)
     geometry = Polar(r) if isinstance(query, Glad) else WaterFilling(r)
-    start = GivenStart(b"", (0, 0))  # not used: the loop gets its state from us
+    start = GivenStart(FrozenArray(b"", (0, 0)))  # not used: the loop gets its state from us
     release = Release(query, rows.n_rows, 0.0)
     loop = executors.compiled_loop(Plan("", start, release, geometry, r, 1), rows, point)
     assert loop is not None

@@ -12,8 +12,7 @@ from stillspace.cli.console import UsageError, command, out, say
 
 if TYPE_CHECKING:
     from stillspace.audit import AuditReport
-    from stillspace.plans.adaptive import AdaptivePlan
-    from stillspace.plans.fixed import Plan
+    from stillspace.plans.protocol import AnyPlan
 
 
 # The options, in the order of --help.
@@ -160,12 +159,11 @@ def _plan(
     *,
     as_printed: bool,
     default_start: bool,
-) -> Plan | AdaptivePlan:
+) -> AnyPlan:
     """Return the plan to attack, started at a public subspace unless asked otherwise."""
     import numpy as np  # noqa: PLC0415
 
     from stillspace.privacy import RELATIONS  # noqa: PLC0415
-    from stillspace.ptr import PtrPlan  # noqa: PLC0415
     from stillspace.recipes import PRIVATE, Facts, make_plan  # noqa: PLC0415
 
     n, D, r = shape
@@ -185,7 +183,7 @@ def _plan(
     if "start" in known and not default_start:
         options = {**options, "start": np.eye(D)[:r]}
     plan = make_plan(algorithm, facts, **options)
-    if isinstance(plan, PtrPlan):
+    if next(plan.releases(), None) is None:
         msg = "An audit sees Gaussian releases; 'ptr' has none: audit it as a function in Python."
         raise UsageError(msg)
     return plan

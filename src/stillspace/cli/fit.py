@@ -285,11 +285,9 @@ def _stored(fitted: Model, path: Path) -> Path:
 
 
 def _report(fitted: Model, path: Path) -> None:
-    from stillspace.cli.words import plan_in_words  # noqa: PLC0415
-
     r, D = fitted.components_.shape
     say("Fitted:", f"{type(fitted).__name__}, {r} of {D} dimensions, {fitted.n_iter_} steps.")
-    say("Plan:", plan_in_words(fitted.plan_))
+    say("Plan:", fitted.plan_.in_words())
     _report_released(fitted)
     say_guarantee("Guarantee:", fitted.privacy_)
     say("Model:", str(path))

@@ -42,7 +42,7 @@ def plan(
     ] = None,
 ) -> None:
     """Show the plan of a private fit and the error to expect; say when a budget is hopeless."""
-    from stillspace.cli.words import plan_in_words  # noqa: PLC0415  (SciPy; --help need not wait)
+    # Only here: SciPy takes a while to import, and --help need not wait for it.
     from stillspace.prediction import predict  # noqa: PLC0415
     from stillspace.recipes import Facts, make_plan  # noqa: PLC0415
 
@@ -59,7 +59,7 @@ def plan(
         **facts,
     )
     made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
-    say("Plan:", plan_in_words(made))
+    say("Plan:", made.in_words())
     say("Expected:", str(found))
     say(
         "Without outliers:",

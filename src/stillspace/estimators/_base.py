@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.estimators._validation import centred_blocks, checked_array, checked_code
+from stillspace.estimators._validation import checked_array, checked_code
+from stillspace.methods.orientation import oriented
 from stillspace.parts.noise import secure_generator, seeded_generator
-from stillspace.rows.sketch import Sketch
+from stillspace.rows import Affine, MemoryRows, Sketch
 from stillspace.run import Result
 
 
@@ -39,13 +40,8 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         finite = not self.__sklearn_tags__().input_tags.allow_nan
         X = checked_array(self, X, reset=False, min_samples=1, finite=finite)
         if self.sketch_ is not None:
-            missing = checked_code("missing_code", self.missing_code)
-            facts: dict[str, Any] = {
-                "center": self.center_,
-                "scale": self.scale_,
-                "missing": missing,
-            }
-            return np.asarray(self.sketch_.apply(X, **facts) @ self.components_.T)
+            rows = MemoryRows.of(X).through(self._affine).through(self.sketch_)
+            return np.asarray(rows.sphered() @ self.components_.T)
         return np.concatenate([block @ self.components_.T for block in self._centred(X)])
 
     def inverse_transform(self, X: Any) -> AnyArray:
@@ -64,9 +60,14 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return cast(AnyArray, X @ self.components_ * self.scale_ + self.center_)
 
     def _centred(self, X: Any) -> Iterator[AnyArray]:
-        """Yield checked rows in the units of the fit, a block at a time."""
+        """Yield checked rows in the units of the fit, a block of rows at a time."""
+        return self._affine.blocks(X)
+
+    @property
+    def _affine(self) -> Affine:
+        """What is done to a cell before the subspace is looked at."""
         missing = checked_code("missing_code", self.missing_code)
-        return centred_blocks(X, self.center_, self.scale_, missing)
+        return Affine.of(self.center_, self.scale_, missing)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -104,23 +105,6 @@ def merged_options(named: dict[str, Any], options: Any) -> dict[str, Any]:
             msg = f"{shown(name)} has a parameter of its own; leave it out of algorithm_options."
             raise ValueError(msg)
     return {**named, **options}
-
-
-def oriented(V: FloatArray, moment: FloatArray | None) -> FloatArray:
-    """Return components (r, D): axes by decreasing variance, signs by scikit-learn's rule.
-
-    The variances are those of a second moment, of the rows or of their scores, that was released
-    already, so this is post-processing (SPEC 5). Without one the axes inside the subspace mean
-    nothing.
-    """
-    if moment is not None:
-        inside = moment if moment.shape[0] == V.shape[1] else V.T @ moment @ V
-        _, W = np.linalg.eigh(inside)
-        V = V @ W[:, ::-1]
-    components = np.ascontiguousarray(V.T)
-    largest = np.argmax(np.abs(components), axis=1)
-    signs = np.sign(components[np.arange(len(components)), largest])
-    return np.asarray(components * signs[:, None])
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import nan
 from typing import Any, Self
 from warnings import warn
@@ -13,8 +12,7 @@ import numpy.typing as npt
 from sklearn.utils import Tags
 
 from stillspace._shown import checked_words
-from stillspace._typing import FloatArray
-from stillspace.estimators._base import SubspaceEstimator, generator, oriented
+from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._validation import (
     as_array,
     checked_array,
@@ -30,24 +28,22 @@ from stillspace.estimators._validation import (
     checked_vector,
     told_shape,
 )
-from stillspace.estimators._view import (
+from stillspace.estimators._width import (
     NARROWED_WIDTH,
     SKETCH_WIDTH,
-    View,
     chosen_sketch,
     narrowed_width,
 )
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
 from stillspace.plans.fixed import GivenStart, fingerprint
-from stillspace.plans.release import ROW_MARGIN, checked_event
+from stillspace.plans.release import ROW_MARGIN
+from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
-from stillspace.privacy.events import NOTHING
 from stillspace.recipes import Facts
-from stillspace.recipes.facts import AnyPlan
-from stillspace.rows import draw_pairs
-from stillspace.rows.sketch import Sketch
-from stillspace.run import Result
-from stillspace.stages import SUMMARIES, distance_quantiles, plan_stages
+from stillspace.recipes.fits import SUMMARIES, distance_quantiles, plan_fit
+from stillspace.rows import Affine, Clip, MemoryRows, Pairs, Sketch, Sphere
+from stillspace.rows.maps import View, width
+from stillspace.run import Result, run
 
 LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
@@ -96,20 +92,11 @@ class PrivateEstimator(SubspaceEstimator):
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, ("zero", "raise")) == "raise"
         X = self._with_shape(X)
-        told, D = checked_shape(X, hidden=hidden)
-        n = checked_public_size(relation, self.public_size, told)
+        shape = checked_shape(X, hidden=hidden)
+        n = checked_public_size(relation, self.public_size, shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
-        view = self._view(D, n, mu_from_budget(epsilon, delta), narrows=algorithm in NARROWS)
-        facts = self._facts(view, epsilon, delta, calibration)
-        narrows = algorithm in NARROWS and view.sketch is not None
-        stages = plan_stages(
-            algorithm,
-            facts,
-            options,
-            median=view.radius is not None,
-            cut=cut_pairs and view.paired,
-            narrowed=narrowed_width(view.n_columns, facts.r) if narrows else None,
-            summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
+        plan = self._plan(
+            n, shape[1], (epsilon, delta), algorithm, options, calibration, norm_bound, cut_pairs
         )
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
@@ -117,107 +104,128 @@ class PrivateEstimator(SubspaceEstimator):
             # The event is also a ceiling of what runs. No cell was read so far; a charge stays,
             # come what may.
             self.budget.charge(
-                stages.event(),
-                stages.main.relation,
+                plan.event(),
+                plan.relation,
                 name=algorithm,
                 delta=delta,
-                plan=fingerprint(stages if stages.several else stages.main),
+                plan=fingerprint(plan),
                 not_private_because=reasons,
             )
-        pairs = draw_pairs(told, rng) if view.paired else None
         least = 0 if hidden else 2
         X = checked_array(self, X, reset=True, min_samples=least, finite=raising, hidden=hidden)
-        if X.shape != (told, D):
-            msg = "X did not have the shape that it told; pass a plain array."
+        if X.shape != shape:
+            msg = "X changed its shape between two reads; pass a NumPy array."
             raise ValueError(msg)
         # From here on a row is read only through a Release.
-        event = NOTHING
-        if stages.median is not None:
-            assert view.radius is not None
-            wide = 2.0 * view.radius
-            found = stages.find_center(view.rows(X, norm_bound=wide), rng)
-            view = replace(view, center=view.in_cells(wide * found.V))
-            event += found.event
-        rows = view.rows(X, norm_bound=norm_bound, pairs=pairs)
-        rows, pair_cut, ran = stages.leave_out(rows, rng)
-        event += ran
-        result = stages.find_subspace(rows, rng)
-        event += result.event
-        components = oriented(result.V, result.moment)
-        summaries, ran = stages.summarize(rows, components.T, rng)
-        event = checked_event(event + ran, stages.event())
-        self._set_subspace(result, view.center, view.scale, view.sketch)
-        self._set_released(result, summaries)
-        self.pair_cut_ = pair_cut
-        self.plan_ = stages.main
+        result = run(plan, MemoryRows.of(X), rng)
+        self._set_result(result, plan)
         self.privacy_ = Guarantee.from_event(
-            event,
-            stages.main.relation,
+            result.event,
+            plan.relation,
             delta,
             not_private_because=reasons,
-            assumptions=self._assumptions(stages.main, n),
+            assumptions=self._assumptions(plan, n),
         )
         if self.random_state is not None:
             msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
             warn(msg, SeededNoiseWarning, stacklevel=3)
         return self
 
-    def _view(self, D: int, n: int, mu: float, *, narrows: bool) -> View:
-        """Return how rows are seen, from public facts alone."""
-        paired = isinstance(self.center, str) and self.center == "pairs"
-        median = isinstance(self.center, str) and self.center == "median"
-        if paired and self.neighboring_relation != "replace-one":
+    def _plan(
+        self,
+        n: int,
+        D: int,
+        budget: tuple[float, float],
+        algorithm: str,
+        options: Mapping[str, Any],
+        calibration: str,
+        norm_bound: float | None,
+        cut_pairs: bool,
+    ) -> StagedPlan:
+        """Return the plan of the whole fit, from public facts alone."""
+        pairs = isinstance(self.center, str) and self.center == "pairs"
+        size = n // 2 if pairs else n
+        sketch = self._chosen_sketch(D, size, mu_from_budget(*budget), algorithm)
+        view = self._view(D, sketch, pairs, norm_bound)
+        columns = width(view, D)
+        facts = self._facts(size, columns, *budget, calibration, pairs)
+        narrows = algorithm in NARROWS and sketch is not None
+        return plan_fit(
+            algorithm,
+            facts,
+            options,
+            view,
+            D,
+            radius=self._checked_radius(sketch),
+            cut_pairs=cut_pairs,
+            narrowed=narrowed_width(columns, facts.r) if narrows else None,
+            summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
+        )
+
+    def _view(self, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None) -> View:
+        """Return what is done to a row, as far as it is known before the fit."""
+        if pairs and self.neighboring_relation != "replace-one":
             msg = (
                 "center='pairs' is private under replace-one only (a row more would change all "
                 "pairs); use neighboring_relation='replace-one' or another centre."
             )
             raise NotAccountedError(msg)
-        radius = None
-        if median:
-            if self.radius is None:
-                msg = (
-                    "center='median' needs radius, a public bound on the distance of the centre "
-                    "from the origin (after scale)."
-                )
+        found = pairs or self._finds_median
+        words = ("pairs", "median")
+        affine = Affine.of(
+            None if found else checked_vector("center", self.center, D, words=words),
+            checked_vector("scale", self.scale, D, positive=True),
+            checked_code("missing_code", self.missing_code),
+        )
+        bound = Sphere() if norm_bound is None else Clip(norm_bound)
+        middle = (Pairs(),) if pairs else ()
+        return (affine, *middle, *(() if sketch is None else (sketch,)), bound)
+
+    @property
+    def _finds_median(self) -> bool:
+        return isinstance(self.center, str) and self.center == "median"
+
+    def _checked_radius(self, sketch: Sketch | None) -> float | None:
+        """Return the public bound on the centre's distance, if the centre is to be found."""
+        if not self._finds_median:
+            if self.radius is not None:
+                msg = "radius is for center='median'; leave it out."
                 raise ValueError(msg)
-            radius = checked_positive("radius", self.radius)
-            if radius > LARGEST_RADIUS:
-                msg = f"radius must be at most {LARGEST_RADIUS:g}, got {radius:g}."
-                raise ValueError(msg)
-        elif self.radius is not None:
-            msg = "radius is for center='median'; leave it out."
+            return None
+        if self.radius is None:
+            msg = (
+                "center='median' needs radius, a public bound on the distance of the centre "
+                "from the origin (after scale)."
+            )
             raise ValueError(msg)
-        factor = NARROWED_WIDTH if narrows else SKETCH_WIDTH
-        sketch = chosen_sketch(self.sketch, D, n // 2 if paired else n, mu, factor)
-        if median and sketch is not None:
+        radius = checked_positive("radius", self.radius)
+        if radius > LARGEST_RADIUS:
+            msg = f"radius must be at most {LARGEST_RADIUS:g}, got {radius:g}."
+            raise ValueError(msg)
+        if sketch is not None:
             msg = (
                 "center='median' of so many columns would be noise alone; use center='pairs', a "
                 "public vector, or sketch=None."
             )
             raise ValueError(msg)
-        words = ("pairs", "median")
-        found = paired or median
-        return View(
-            center=None if found else checked_vector("center", self.center, D, words=words),
-            scale=checked_vector("scale", self.scale, D, positive=True),
-            missing=checked_code("missing_code", self.missing_code),
-            sketch=sketch,
-            n_rows=n // 2 if paired else n,
-            n_columns=D if sketch is None else sketch.n_components,
-            paired=paired,
-            radius=radius,
-        )
+        return radius
 
-    def _facts(self, view: View, epsilon: float, delta: float, calibration: str) -> Facts:
+    def _chosen_sketch(self, D: int, size: int, mu: float, algorithm: str) -> Sketch | None:
+        factor = NARROWED_WIDTH if algorithm in NARROWS else SKETCH_WIDTH
+        return chosen_sketch(self.sketch, D, size, mu, factor)
+
+    def _facts(
+        self, size: int, columns: int, epsilon: float, delta: float, calibration: str, pairs: bool
+    ) -> Facts:
         """Return the public facts that all plans depend on."""
         choose = isinstance(self.n_components, str) and self.n_components == "auto"
-        most = min(MOST_COMPONENTS, view.n_columns - 1, view.n_rows)
+        most = min(MOST_COMPONENTS, columns - 1, size)
         wanted = most if choose else self.n_components
-        unit = "pairs of rows" if view.paired else "rows"
+        unit = "pairs of rows" if pairs else "rows"
         return Facts(
-            n=view.n_rows,
-            D=view.n_columns,
-            r=checked_components(wanted, view.n_columns, view.n_rows, unit),
+            n=size,
+            D=columns,
+            r=checked_components(wanted, columns, size, unit),
             choose_components=choose,
             epsilon=epsilon,
             delta=delta,
@@ -227,14 +235,28 @@ class PrivateEstimator(SubspaceEstimator):
             unit=unit,
         )
 
-    def _set_released(self, result: Result, summaries: Mapping[str, FloatArray]) -> None:
-        """Set what else was released, always the same attributes."""
-        self.error_estimate_ = float(result.facts.get("error_estimate", nan))
-        self.route_ = str(result.facts.get("route", ""))
-        variances = summaries.get("variances")
+    def _set_result(self, result: Result, plan: StagedPlan) -> None:
+        """Set what was found and what else was released, always the same attributes."""
+        affine = result.view[0]
+        assert isinstance(affine, Affine)
+        sketches = [row_map for row_map in result.view if isinstance(row_map, Sketch)]
+        self.sketch_ = sketches[0] if sketches else None
+        self.components_ = np.ascontiguousarray(result.V.T)
+        D = len(result.V) if self.sketch_ is None else self.sketch_.n_features
+        self.center_ = np.zeros(D) if affine.center is None else affine.center.array.copy()
+        self.scale_ = np.ones(D) if affine.scale is None else affine.scale.array.copy()
+        self.n_iter_ = max(result.n_iter, 1)  # PCA alone is one pass
+        self.plan_ = plan
+        self.pair_cut_ = result.facts.get("pair_cut")
+        self._set_released(result.facts)
+
+    def _set_released(self, facts: Mapping[str, Any]) -> None:
+        self.error_estimate_ = float(facts.get("error_estimate", nan))
+        self.route_ = str(facts.get("route", ""))
+        variances = facts.get("variances")
         r = len(self.components_)
         self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
-        counts = summaries.get("distances")
+        counts = facts.get("distances")
         levels = np.array(QUANTILES)
         self.distance_quantiles_ = None if counts is None else distance_quantiles(counts, levels)
 
@@ -256,9 +278,10 @@ class PrivateEstimator(SubspaceEstimator):
         printed = (_AS_PRINTED,) if calibration == "as-printed" else ()
         return seeded + printed
 
-    def _assumptions(self, plan: AnyPlan, n: int) -> tuple[str, ...]:
+    def _assumptions(self, plan: StagedPlan, n: int) -> tuple[str, ...]:
         """Return what the guarantee takes for granted and what it does not cover (SPEC 4)."""
         k = self.rows_per_person
+        given = isinstance(getattr(plan.main, "start", None), GivenStart)
         stated = [
             "each person owns one row" if k == 1 else f"each person owns at most {k} rows",
             f"the number of rows, {n}, is public"
@@ -270,7 +293,7 @@ class PrivateEstimator(SubspaceEstimator):
             + (", center and scale" if self.center is not None or self.scale is not None else "")
             + (", radius" if self.radius is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
-            + (", the given start" if isinstance(getattr(plan, "start", None), GivenStart) else "")
+            + (", the given start" if given else "")
             + " are public, not computed from these rows"
         )
         if self.nonfinite == "raise":

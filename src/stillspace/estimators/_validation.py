@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf, isfinite, nan
 from typing import Any
 from warnings import warn
@@ -135,21 +134,6 @@ def _all_finite(array: AnyArray) -> bool:
 
 BLOCK_CELLS = 2**20
 """Cells that are converted at a time outside a fit."""
-
-
-def centred_blocks(
-    X: Any, center: FloatArray, scale: FloatArray, missing: float | None
-) -> Iterator[AnyArray]:
-    """Yield `(X − center) / scale` a block of rows at a time; a missing cell sits at the centre."""
-    n, D = X.shape
-    step = max(1, BLOCK_CELLS // D)
-    for start in range(0, max(n, 1), step):
-        block = X[start : start + step]
-        block = block.toarray() if sparse.issparse(block) else block
-        centred = (block - center) / scale
-        if missing is not None:
-            centred[block == missing] = 0.0
-        yield centred
 
 
 def _numbers(X: Any, array: AnyArray) -> Any:

@@ -13,7 +13,7 @@ from stillspace.estimators._validation import checked_choice, checked_positive
 from stillspace.privacy import Budget
 from stillspace.recipes import known_recipe
 from stillspace.recipes.facts import CALIBRATIONS
-from stillspace.rows.sketch import Sketch
+from stillspace.rows import Sketch
 
 
 class PrivateRobustPCA(PrivateEstimator):

@@ -34,15 +34,6 @@ def padded(size: int, multiple: int) -> int:
     return -(-size // multiple) * multiple
 
 
-def chain_length(n: int) -> int:
-    """Return the longest chain of additions behind a sum over `n` rows (SPEC 4 b).
-
-    A product, then at most WIDTH additions within a block, one a block, three over the lanes and
-    one that makes a matrix symmetric.
-    """
-    return 1 + WIDTH + -(-n // WIDTH) + 4
-
-
 def as_blocks(X: FloatArray, D: int) -> FloatArray:
     """Return rows (n, D') as blocks (m, D, WIDTH) for full batches, zeros where D > D'."""
     n, columns = X.shape

@@ -17,9 +17,10 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.spectrum import Spectrum, count_components
-from stillspace.parts.queries import DistanceCounts
+from stillspace.parts.queries import DistanceCounts, SecondMoment
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.rows import levels
+from stillspace.rows.levels import levels
+from stillspace.rows.maps import LeaveOut, Lengths
 
 LEAST, WIDE, WIDE_BINS = -1024, 8, 257
 """Where wide bins begin (the logarithm of a length, base 2), their width in octaves and number. No
@@ -28,8 +29,8 @@ WINDOW = 4
 """Wide bins that are counted again, in narrow ones: lengths within a factor of 2²⁴ fit in."""
 NARROW = 8
 """Narrow bins in an octave."""
-FIRST_PART = 0.25
-"""Of this stage's share, for the wide bins."""
+WIDE_PART, NARROW_PART, CHECK_PART = 0.15, 0.45, 0.4
+"""Of this stage's share of μ²: the counts in wide bins, in narrow bins, and the check."""
 
 BLOCKS = (2, 4, 8)
 """Narrow bins whose mean is compared. The narrowest valley is a quarter of an octave wide."""
@@ -46,21 +47,29 @@ VISIBLE, EXPLAINED = 2.5, 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """What was released: where the window begins, then the cut."""
+    """What was released: where the window begins, then the length of the cut, then the check."""
 
     allowance: Allowance
     begin: int | None = None
     """The first wide bin of the window."""
-    cut: float | None = None
+    length: float | None = None
+    """Where the valley is; infinite if there is none."""
+    confirmed: bool | None = None
+    """Whether the short pairs hold a subspace."""
 
 
 @dataclass(frozen=True, slots=True)
-class PairCut:
-    """The length from which pairs are left out; infinite where no valley is clear.
+class PairLengths:
+    """The length from which pairs are left out, if a valley is clear and a check confirms it.
 
-    Rows have one column, the level of a pair's length (`MemoryRows.measured`).
+    Two releases count the lengths of pairs; if there is a valley, a second moment of the shorter
+    pairs tells whether they hold a subspace (`holds_subspace`).
     """
 
+    D: int
+    r: int
+    choose_components: bool = False
+    """Whether r is only the largest number of components."""
     name: ClassVar[str] = "counts of the lengths of pairs"
 
     @property
@@ -70,40 +79,51 @@ class PairCut:
 
     @property
     def n_passes(self) -> int:
-        """Wide bins, narrow bins."""
-        return 2
+        """Wide bins, narrow bins, the check."""
+        return 3
 
     @property
     def coordinates(self) -> int:
-        """One a bin."""
-        return len(_wide()) + len(_narrow(0)) + 2
+        """One per bin, and those of the second moment."""
+        bins = len(_wide()) + len(_narrow(0)) + 2
+        return bins + SecondMoment(self.D).noise.coordinates
 
     def begin(self, allowance: Allowance) -> State:
         """Nothing is known yet."""
         return State(allowance)
 
     def ask(self, state: State) -> Ask | None:
-        """Ask for counts in wide bins, then in narrow ones."""
-        if state.cut is not None:
+        """Ask for counts in wide bins, then in narrow ones, then for a second moment."""
+        if state.length is None:
+            query = _counts(_wide() if state.begin is None else _narrow(state.begin))
+            share = WIDE_PART if state.begin is None else NARROW_PART
+            return Ask(np.zeros((1, 1)), ((query, share),), (Lengths(),))
+        if state.length == inf or state.confirmed is not None:
             return None
-        query = _counts(_wide() if state.begin is None else _narrow(state.begin))
-        share = FIRST_PART if state.begin is None else 1.0 - FIRST_PART
-        return Ask(np.zeros((1, 1)), ((query, share),))
+        check = (SecondMoment(self.D), CHECK_PART)
+        return Ask(np.empty((0, 0)), (check,), (LeaveOut(state.length),))
 
     def take(self, state: State, answers: tuple[Answer, ...]) -> State:
-        """Choose the window that most pairs lie in, then look for a valley in it."""
+        """Choose the window that most pairs lie in, look for a valley in it, check the cut."""
+        answer = answers[0]
+        if state.length is not None:
+            held = holds_subspace(answer.value, answer.sd, self.r, choose=self.choose_components)
+            return replace(state, confirmed=held)
         size = state.allowance.size
-        counts, sd = answers[0].value * size, answers[0].sd * size
+        counts, sd = answer.value * size, answer.sd * size
         if state.begin is None:
             sums = np.convolve(counts, np.ones(WINDOW), mode="valid")
             return replace(state, begin=int(np.argmax(sums)))
         at = valley(counts, sd, MAJORITY * size)
-        cut = inf if at is None else float(np.exp2(_narrow(state.begin)[at - 1]))
-        return replace(state, cut=cut)
+        length = inf if at is None else float(np.exp2(_narrow(state.begin)[at - 1]))
+        return replace(state, length=length)
 
     def outcome(self, state: State) -> Outcome:
-        """Return the length of the cut."""
-        return Outcome(np.array(state.cut))
+        """Return the cut as a row map, if it was confirmed."""
+        assert state.length is not None
+        through = (LeaveOut(state.length),) if state.confirmed else ()
+        found = state.length if state.confirmed else None
+        return Outcome(np.array(state.length), facts={"pair_cut": found}, through=through)
 
 
 def _wide() -> FloatArray:

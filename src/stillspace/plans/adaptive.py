@@ -8,7 +8,7 @@ private as one Gaussian release with that μ (a privacy filter: SPEC 4, docs/pri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from stillspace.parts.queries import Query
 from stillspace.plans.release import JointRelease, Release
 from stillspace.privacy import ComposedEvent, GaussianEvent, calibrate
 from stillspace.privacy.events import NOTHING, Relation
+from stillspace.rows.maps import SPHERE, View
 
 _SAFE = 1.0 - 2.0**-40
 """What a share's μ is multiplied with, so that shares which add up to 1 but for rounding fit."""
@@ -53,6 +54,8 @@ class Ask:
 
     point: FloatArray
     shares: tuple[tuple[Query, float], ...]
+    through: View = ()
+    """Row maps that this pass alone puts behind the plan's view, made from earlier releases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Outcome:
     """A released second moment, to order the components by."""
     facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Further numbers, all functions of the releases, by name."""
+    through: View = ()
+    """Row maps that later stages of a fit are to put behind the view, if it suggests any."""
 
 
 class Method(Protocol):
@@ -82,6 +87,10 @@ class Method(Protocol):
 
     name: ClassVar[str]
     """What it is, in a few words."""
+
+    @property
+    def D(self) -> int:
+        """Number of columns of the rows."""
 
     @property
     def n_components(self) -> int:
@@ -132,6 +141,16 @@ class AdaptivePlan:
             raise ValueError(msg)
         return Allowance(self.mu, self.size, self.relation, self.rows_per_person)
 
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the rows."""
+        return self.method.D
+
+    @property
+    def view(self) -> View:
+        """Rows are scaled to the unit sphere."""
+        return SPHERE
+
     def ceiling(self) -> GaussianEvent:
         """Return the one Gaussian release that stands for all that may run.
 
@@ -165,6 +184,27 @@ class AdaptivePlan:
 
         scale = calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta)
         return at(scale)
+
+    def within(self, mu: float) -> AdaptivePlan:
+        """Return this plan with the ceiling `mu`."""
+        return replace(self, mu=mu)
+
+    def releases(self) -> Iterator[Release]:
+        """Yield the releases of the first pass; later ones depend on it."""
+        ask = self.method.ask(self.method.begin(self.allowance))
+        if ask is not None:
+            yield from self.joint_release(ask).releases
+
+    def showing_last(self) -> AdaptivePlan:
+        """Return this plan: a method gives back what it found."""
+        return self
+
+    def in_words(self) -> str:
+        """Return one or two sentences that say what it does."""
+        return (
+            f"{self.name}: {self.method.name}, at most {self.method.n_passes} passes over all "
+            "rows; each release chooses the next within a total that was fixed beforehand."
+        )
 
     def joint_release(self, ask: Ask) -> JointRelease:
         """Return the release of one pass, each query with just the noise that its share buys."""

@@ -1,4 +1,4 @@
-"""A `Plan`: an algorithm as data, made of parts. One loop runs it, one event accounts for it."""
+"""A `Plan`: the paper's loops as data, made of parts; and a `Reading`, a single release."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.geometry import Geometry
 from stillspace.parts.outputs import Last, Output
+from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.schedules import Constant, Schedule
 from stillspace.parts.stops import Never, Stop
 from stillspace.plans.release import Release
@@ -25,6 +27,7 @@ from stillspace.privacy import (
     mu_from_budget,
 )
 from stillspace.privacy.events import NOTHING, NonPrivateEvent, Relation, SingleEvent
+from stillspace.rows.maps import SPHERE, View
 
 
 def _check_share(share: float) -> None:
@@ -51,6 +54,10 @@ class MomentStart:
     def __post_init__(self) -> None:
         _check_share(self.share)
 
+    def releases(self) -> Iterator[Release]:
+        """Yield the release."""
+        yield self.release
+
     def event(self) -> ComposedEvent:
         """Return the release's event."""
         return ComposedEvent.of([self.release.event(0)])
@@ -65,6 +72,10 @@ class RunStart:
 
     def __post_init__(self) -> None:
         _check_share(self.share)
+
+    def releases(self) -> Iterator[Release]:
+        """Yield the plan's releases."""
+        yield from self.plan.releases()
 
     def event(self) -> ComposedEvent:
         """Return the plan's event."""
@@ -83,6 +94,10 @@ class WishartStart:
     release: Release
     """The second moment, without noise."""
     epsilon: float
+
+    def releases(self) -> Iterator[Release]:
+        """Yield the second moment."""
+        yield self.release
 
     def event(self) -> ComposedEvent:
         """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
@@ -110,6 +125,10 @@ class RandomStart:
     D: int
     r: int
 
+    def releases(self) -> Iterator[Release]:
+        """Yield nothing: no row is read."""
+        yield from ()
+
     def event(self) -> ComposedEvent:
         """Return the empty event."""
         return ComposedEvent()
@@ -125,6 +144,10 @@ class PaperMatrixStart:
 
     D: int
 
+    def releases(self) -> Iterator[Release]:
+        """Yield nothing: no row is read."""
+        yield from ()
+
     def event(self) -> ComposedEvent:
         """Return the empty event."""
         return ComposedEvent()
@@ -137,19 +160,21 @@ class PaperMatrixStart:
 
 @dataclass(frozen=True, slots=True)
 class GivenStart:
-    """A basis that the user gives and asserts to be public. Kept as bytes: plans are hashable."""
+    """A basis that the user gives and asserts to be public."""
 
-    data: bytes
-    shape: tuple[int, int]
+    basis: FrozenArray
 
     @classmethod
     def from_basis(cls, V: FloatArray) -> GivenStart:
         """Keep a copy of an orthonormal basis (D, r)."""
-        V = np.ascontiguousarray(V, dtype=np.float64)
         if not np.allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-8):
             msg = "A given start must be orthonormal; orthonormalise it first."
             raise ValueError(msg)
-        return cls(V.tobytes(), (V.shape[0], V.shape[1]))
+        return cls(FrozenArray.of(V))
+
+    def releases(self) -> Iterator[Release]:
+        """Yield nothing: no row is read."""
+        yield from ()
 
     def event(self) -> ComposedEvent:
         """Return the empty event: the start is public by the user's word."""
@@ -157,7 +182,7 @@ class GivenStart:
 
     def value(self) -> FloatArray:
         """Return the basis (D, r)."""
-        return np.frombuffer(self.data, dtype=np.float64).reshape(self.shape).copy()
+        return self.basis.array.copy()
 
 
 Start: TypeAlias = (
@@ -202,7 +227,7 @@ class Plan:
         if isinstance(release.z, tuple) and len(release.z) != self.n_iter:
             msg = f"z has {len(release.z)} entries for {self.n_iter} iterations; give one each."
             raise ValueError(msg)
-        if len({(r.relation, r.size, r.rows_per_person) for r in self._releases()}) > 1:
+        if len({(r.relation, r.size, r.rows_per_person) for r in self.releases()}) > 1:
             msg = (
                 "All releases of a plan must use one neighbouring relation, one public size and "
                 "one number of rows per person."
@@ -212,7 +237,27 @@ class Plan:
     @property
     def relation(self) -> Relation:
         """The neighbouring relation of every release."""
-        return next((r.relation for r in self._releases()), "replace-one")
+        return next((r.relation for r in self.releases()), "replace-one")
+
+    @property
+    def size(self) -> int:
+        """The public number of rows of every release; 0 if there is none."""
+        return next((r.size for r in self.releases()), 0)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the rows; 0 if nothing is released."""
+        return next((r.query.D for r in self.releases()), 0)
+
+    @property
+    def rows_per_person(self) -> int:
+        """The largest number of rows that one person owns."""
+        return next((r.rows_per_person for r in self.releases()), 1)
+
+    @property
+    def view(self) -> View:
+        """Rows are scaled to the unit sphere."""
+        return SPHERE
 
     def event(self) -> ComposedEvent:
         """Return everything that a run of this plan does with the rows."""
@@ -278,10 +323,147 @@ class Plan:
         else:
             yield self.release.event(0), self.n_iter
 
-    def _releases(self) -> Iterator[Release]:
-        if isinstance(self.start, MomentStart | WishartStart):
-            yield self.start.release
-        if isinstance(self.start, RunStart):
-            yield from self.start.plan._releases()
+    def within(self, mu: float) -> Plan:
+        """Return this plan with just enough noise for its μ to be at most `mu`: PCA only."""
+        if self.n_iter or not isinstance(self.start, MomentStart):
+            msg = f"Only a plan of one release takes a share of a staged fit, not {self.name!r}."
+            raise NotAccountedError(msg)
+        return replace(self, start=replace(self.start, release=self.start.release.within(mu)))
+
+    def releases(self) -> Iterator[Release]:
+        """Yield the loop's release first, then those of the start."""
         if self.release is not None:
             yield self.release
+        yield from self.start.releases()
+
+    def showing_last(self) -> Plan:
+        """Return the plan that gives back its last point."""
+        return replace(self, output=Last())
+
+    def in_words(self) -> str:
+        """Return one or two sentences that say what it does."""
+        return plan_in_words(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One release, at a point that earlier releases gave."""
+
+    name: str
+    release: Release
+
+    @property
+    def n_components(self) -> int:
+        """A reading finds no subspace."""
+        return 0
+
+    @property
+    def size(self) -> int:
+        """The public number of rows."""
+        return self.release.size
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the rows."""
+        return self.release.query.D
+
+    @property
+    def relation(self) -> Relation:
+        """The release's neighbouring relation."""
+        return self.release.relation
+
+    @property
+    def rows_per_person(self) -> int:
+        """The largest number of rows that one person owns."""
+        return self.release.rows_per_person
+
+    @property
+    def view(self) -> View:
+        """Rows are scaled to the unit sphere."""
+        return SPHERE
+
+    def event(self) -> ComposedEvent:
+        """Return the release's event."""
+        return ComposedEvent.of([self.release.event(0)])
+
+    def calibrate(
+        self, epsilon: float, delta: float, *, beside: ComposedEvent = NOTHING
+    ) -> Reading:
+        """Return it with the least noise that, composed with `beside`, gives (ε, δ)."""
+
+        def at(z: float) -> Reading:
+            return replace(self, release=replace(self.release, z=z))
+
+        return at(calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta))
+
+    def within(self, mu: float) -> Reading:
+        """Return it with just enough noise for its μ to be at most `mu`."""
+        return replace(self, release=self.release.within(mu))
+
+    def releases(self) -> Iterator[Release]:
+        """Yield the release."""
+        yield self.release
+
+    def showing_last(self) -> Reading:
+        """Return this reading: it has one point."""
+        return self
+
+    def in_words(self) -> str:
+        """Return what is released."""
+        return f"{self.name}: the {self.release.query.name}{noise_in_words(self.release)}."
+
+
+def plan_in_words(plan: Plan) -> str:
+    """Return one or two sentences for people who have not read the paper."""
+    if plan.release is None or plan.n_iter == 0:
+        return f"{plan.name}: {_start(plan.start, alone=True)}."
+    start = _start(plan.start, searched=plan.name == "auto")
+    return (
+        f"{plan.name}: {start}, then {_steps(plan)} with the "
+        f"{plan.release.query.name} of {_rows(plan.release)}{noise_in_words(plan.release)}."
+    )
+
+
+def _steps(plan: Plan) -> str:
+    bound = "" if isinstance(plan.stop, Never) else "up to "
+    return f"{bound}{plan.n_iter} step{'s' if plan.n_iter > 1 else ''}"
+
+
+_OTHER_STARTS: dict[type, str] = {
+    GivenStart: "a given start",
+    RandomStart: "a random start",
+    PaperMatrixStart: "the paper's random matrix",
+    WishartStart: "the Wishart mechanism of the paper, which is not private",
+}
+
+
+def _start(start: Start, *, alone: bool = False, searched: bool = False) -> str:
+    if isinstance(start, MomentStart):
+        if not start.release.noisy:
+            return "the second moment's top eigenvectors" if alone else "a start from PCA"
+        noise = noise_in_words(start.release)
+        if alone:
+            return f"the top eigenvectors of the second moment of all rows{noise}"
+        return f"a start from private PCA with {start.share:.0%} of the budget{noise}"
+    if isinstance(start, RunStart):
+        return (
+            f"a start from {start.plan.name or 'another plan'} with {start.share:.0%} of the budget"
+        )
+    if isinstance(start, GivenStart) and searched:
+        return "the best of several starts"
+    return _OTHER_STARTS[type(start)]
+
+
+def _rows(release: Release) -> str:
+    sampling = release.sampling
+    if isinstance(sampling, All):
+        return "all rows"
+    about = "about " if isinstance(sampling, Poisson) else ""
+    return f"{about}{release.divisor:.4g} rows each, drawn by {sampling.name} sampling"
+
+
+def noise_in_words(release: Release) -> str:
+    """Return the noise on the released mean, in the unit of the scaled rows."""
+    if not release.noisy:
+        return ""
+    return f" (noise {release.sigma(0) / release.divisor:.2g} on the mean)"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import groupby
-from math import inf, isinf, nextafter
+from math import inf, isinf, nextafter, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -28,11 +28,23 @@ from stillspace.privacy.events import (
     Relation,
     SingleEvent,
 )
-from stillspace.rows import Rows, chain_length
+from stillspace.rows.layout import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
+from stillspace.rows.maps import View
+from stillspace.rows.protocols import Adds, Rows
 
 ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
+
+
+WORD_ERROR = 2.0**-71
+"""What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
+
+
+def _relative_error(chain: int) -> float:
+    """Return the relative error of a sum whose entries pass so many operations."""
+    mu = chain * UNIT_ROUNDOFF
+    return mu / (1.0 - mu)
 
 
 def checked_event(ran: ComposedEvent, planned: ComposedEvent) -> ComposedEvent:
@@ -150,6 +162,12 @@ class Seen:
     points: FloatArray
     released: FloatArray
     selections: Selections | None
+    rows: Rows
+    """The rows that were read, behind all row maps."""
+    view: View = ()
+    """What was done to a row of a staged plan before this release; empty for other plans."""
+    pairs: IntArray | None = None
+    """The secret pairing, where rows are paired."""
 
 
 Witness: TypeAlias = Callable[[Seen], None]
@@ -264,7 +282,7 @@ class Release:
             noise = np.concatenate([self._noise(sigma, n, rng) for sigma, n in parts])
         return Draws(selections, noise, np.repeat(np.array(sigmas), lengths))
 
-    def apply(self, rows: Rows, point: FloatArray, draw: Draw) -> FloatArray:
+    def apply(self, rows: Adds, point: FloatArray, draw: Draw) -> FloatArray:
         """Read the rows: the noisy sum, divided by the public divisor.
 
         NumPy's floating-point warnings are off: which of them appear depends on the rows.
@@ -294,10 +312,26 @@ class Release:
 
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
-        mu = chain_length(self.rows_bound) * UNIT_ROUNDOFF
-        summation = 2.0 * self.rows_bound * self.query.norm_bound * mu / (1.0 - mu)
         terms = 2.0 * self.rows_per_person * self.query.term_error
-        return self.query.noise.slack(sigma) + summation + terms
+        return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms
+
+    def _summation_error(self) -> float:
+        """Return how far rounding moves the part of a computed sum that one person changes.
+
+        Rows are added in floating point inside jobs, and jobs exactly (docs/privacy.md, "Sums").
+        Under replace-one, and where all rows are read, a person changes as many jobs as she has
+        rows; otherwise later rows may move, and all jobs may change. The total is
+        rounded twice at most.
+        """
+        rows, bound, D = self.rows_bound, self.query.norm_bound, self.query.D
+        changed = rows
+        if self.relation == "replace-one" and type(self.sampling) is All:
+            changed = min(rows, self.rows_per_person * STANDARD.job_rows(D))
+        jobs = changed * _relative_error(STANDARD.chain)
+        if self.size * D <= LOOP_CELLS:
+            jobs = max(jobs, rows * _relative_error(loop_chain_length(rows)))
+        words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(self.query.noise.coordinates * 2)
+        return bound * (jobs + 2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
 
     def _event(self, sigma: float, slack: float) -> GaussianEvent:
         return GaussianEvent(
@@ -334,7 +368,7 @@ class JointRelease:
         """Record all of them in the ledger, then draw their noise."""
         return tuple(release.draw(0, n_rows, rng, ledger) for release in self.releases)
 
-    def apply(self, rows: Rows, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
+    def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""
         with np.errstate(all="ignore"):
             totals = self._totals(rows, point)
@@ -343,7 +377,7 @@ class JointRelease:
                 for release, total, draw in zip(self.releases, totals, draws, strict=True)
             ]
 
-    def _totals(self, rows: Rows, point: FloatArray) -> list[FloatArray]:
+    def _totals(self, rows: Adds, point: FloatArray) -> list[FloatArray]:
         queries = tuple(release.query for release in self.releases)
         if len(queries) == 1:
             return [rows.add(queries[0], point, None)]

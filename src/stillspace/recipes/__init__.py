@@ -9,24 +9,30 @@ from typing import Any
 
 from stillspace._shown import shown
 from stillspace.plans.fixed import Plan
-from stillspace.privacy.events import NOTHING, ComposedEvent
+from stillspace.plans.protocol import AnyPlan
 from stillspace.recipes.classic import fms, irls, reaper_irls
-from stillspace.recipes.facts import AnyPlan, Facts, Recipe
+from stillspace.recipes.facts import Facts, Recipe
 from stillspace.recipes.newton import newton, ptr
 from stillspace.recipes.options import listed
 from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
-__all__ = ["PRIVATE", "ROBUST", "Facts", "Recipe", "fixed_plan", "known_recipe", "make_plan"]
+__all__ = [
+    "PRIVATE",
+    "ROBUST",
+    "Facts",
+    "Recipe",
+    "draft_plan",
+    "fixed_plan",
+    "known_recipe",
+    "make_plan",
+]
 
 
-def make_plan(
-    algorithm: str, facts: Facts, *, beside: ComposedEvent = NOTHING, **options: Any
-) -> AnyPlan:
-    """Return the plan of a named algorithm, calibrated if the facts hold a budget.
+def draft_plan(algorithm: str, facts: Facts, **options: Any) -> AnyPlan:
+    """Return the plan of a named algorithm, not calibrated yet.
 
     The known algorithms are the keys of `ROBUST` and `PRIVATE`. An option that is None means
-    the recipe's own default. The budget is that of the plan together with `beside`, other
-    releases of the same rows.
+    the recipe's own default.
     """
     recipe = known_recipe(algorithm, private=facts.private)
     given = {key: value for key, value in options.items() if value is not None}
@@ -41,18 +47,19 @@ def make_plan(
         able = _listed_able(PRIVATE if facts.private else ROBUST)
         msg = f"{algorithm!r} needs a given number of components; able to choose it: {able}."
         raise ValueError(msg)
-    plan = replace(recipe.build(facts, given), name=algorithm)
+    built: Any = recipe.build(facts, given)
+    named: AnyPlan = replace(built, name=algorithm)
+    return named
+
+
+def make_plan(algorithm: str, facts: Facts, **options: Any) -> AnyPlan:
+    """Return the plan of a named algorithm, calibrated if the facts hold a budget."""
+    plan = draft_plan(algorithm, facts, **options)
     if facts.epsilon is None or facts.delta is None:
         return plan
     if facts.calibration == "as-printed":
-        if beside != NOTHING:
-            msg = (
-                "The paper has neither a private centre nor summaries; "
-                "leave them out or use calibration='honest'."
-            )
-            raise ValueError(msg)
         return as_printed(plan, facts, facts.epsilon, facts.delta)
-    return plan.calibrate(facts.epsilon, facts.delta, beside=beside)
+    return plan.calibrate(facts.epsilon, facts.delta)
 
 
 def fixed_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:

@@ -8,11 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Sampling
-from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.plans.fixed import Plan
+from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.release import Release
 from stillspace.privacy import Relation
-from stillspace.ptr import PtrPlan
 
 Calibration: TypeAlias = Literal["honest", "as-printed"]
 CALIBRATIONS: tuple[Calibration, ...] = ("honest", "as-printed")
@@ -62,7 +60,6 @@ class Facts:
 
 
 Options: TypeAlias = Mapping[str, Any]
-AnyPlan: TypeAlias = Plan | AdaptivePlan | PtrPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stillspace.exceptions import NotAccountedError
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.ptr import WIDTH, PtrPlan
+from stillspace.plans.tested import WIDTH, TestedPlan
 from stillspace.recipes.facts import Facts, Options
 from stillspace.recipes.options import checked_positive
 
@@ -22,7 +22,7 @@ def newton(facts: Facts, options: Options) -> AdaptivePlan:  # noqa: ARG001
     )
 
 
-def ptr(facts: Facts, options: Options) -> PtrPlan:
+def ptr(facts: Facts, options: Options) -> TestedPlan:
     """Propose-test-release over robust fits of blocks (SPEC 9.9): for nearly noiseless inliers."""
     if facts.rows_per_person != 1:
         msg = (
@@ -31,4 +31,4 @@ def ptr(facts: Facts, options: Options) -> PtrPlan:
         )
         raise NotAccountedError(msg)
     width = checked_positive("width", options.get("width", WIDTH))
-    return PtrPlan("", facts.r, facts.n, facts.D, width, relation=facts.relation)
+    return TestedPlan("", facts.r, facts.n, facts.D, width, relation=facts.relation)

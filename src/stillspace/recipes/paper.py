@@ -25,8 +25,9 @@ from stillspace.plans.fixed import (
     Start,
     WishartStart,
 )
+from stillspace.plans.protocol import AnyPlan
 from stillspace.privacy import privacy_curve
-from stillspace.recipes.facts import AnyPlan, Facts, Options
+from stillspace.recipes.facts import Facts, Options
 from stillspace.recipes.options import (
     checked_n_iter,
     checked_positive,

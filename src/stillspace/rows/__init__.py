@@ -1,20 +1,33 @@
 """Ways to hold rows and to add a query over them."""
 
-from stillspace.rows.layout import chain_length
+from stillspace.rows.layout import STANDARD, Summation
 from stillspace.rows.levels import levels
+from stillspace.rows.maps import Affine, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, draw_pairs
-from stillspace.rows.protocols import OnceAdded, Rows, RowSum
+from stillspace.rows.protocols import ChosenRows, OnceAdded, Rows, RowSum, through_view
+from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import Scaling
 
 __all__ = [
+    "STANDARD",
+    "Affine",
+    "ChosenRows",
+    "Clip",
+    "LeaveOut",
+    "Lengths",
     "MemoryRows",
     "OnceAdded",
     "PairedRows",
+    "Pairs",
+    "Project",
     "RowSum",
     "Rows",
     "Scaling",
-    "chain_length",
+    "Sketch",
+    "Sphere",
+    "Summation",
     "draw_pairs",
     "levels",
+    "through_view",
 ]

@@ -1,20 +1,19 @@
-"""How many rows make a block and how many blocks make a job: rules, from shapes and the cache.
+"""How many rows make a block and how many blocks make a job: rules, from shapes alone.
 
 A block is what a query sees at once. Where the sum is narrow (D × r) a block is as large as two
 copies of it (the rows and their residuals) fill half of a core's second cache, so that all steps
 of a pass happen there. Where it is wide (D × D) the work is a matrix product over the block, which
-wants many rows. A job is a run of blocks added up by one thread; job sums are added in their
-order, so that the result has the same bits on any number of threads.
+wants many rows. A job is a run of blocks added up by one thread, in floating point. Job sums are
+then added exactly (`rows/sums.py`), so that a total has the same bits on any number of threads.
 
-None of this touches a row's term (SPEC 4 a). It sets the order of the final additions, whose
-error `chain_length` bounds for every choice that is made here (SPEC 4 b).
+None of this touches a row's term (SPEC 4 a). It sets the order of additions inside a job, whose
+error `Summation` bounds (SPEC 4 b). The layout follows from the number of columns and the query,
+not from the machine: the same rows give the same bits everywhere.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TypeAlias
 
 LONGEST_BLOCK = 512
@@ -26,20 +25,53 @@ JOB_CELLS = 2**20
 """Cells in a job: some milliseconds of work, against which handing it to a thread is nothing."""
 
 WIDE = 64
-"""A sum with more than this many entries a column of the rows is wide."""
+"""A sum with more than this many entries per column of the rows is wide."""
 
-_UNKNOWN_CACHE = 2**19
+CACHE_BYTES = 2**19
+"""The second cache of a core: half a MiB is common, and a larger one does no harm."""
+
+LOOP_CELLS = 2**20
+"""Up to this many cells (public size times columns) a compiled loop may add up all rows at once."""
+
+LOOP_BLOCK = 96
+"""Rows per block of a compiled loop."""
 
 Job: TypeAlias = tuple[int, int]
 """First position and the one past the last."""
 
 
-def chain_length(n: int) -> int:
-    """Return the longest chain of additions behind a sum over `n` rows (SPEC 4 b).
+def loop_chain_length(n: int) -> int:
+    """Return the longest chain of additions of a compiled loop over `n` rows (SPEC 4 b).
 
-    One product and the additions inside a block, then one a block of the job, then one a job.
+    A product, the additions within a block, one per block, three over the lanes and one that makes
+    a matrix symmetric.
     """
-    return 1 + LONGEST_BLOCK + MOST_BLOCKS + -(-n // SHORTEST_JOB)
+    return 1 + LOOP_BLOCK + -(-n // LOOP_BLOCK) + 4
+
+
+@dataclass(frozen=True, slots=True)
+class Summation:
+    """How rows are added up: what the floating-point slack of a release assumes (SPEC 4 b).
+
+    A job adds at most `job_cells / D` rows (but 256 rows or more) in floating point, by chains of
+    at most `chain` operations per entry; jobs are added exactly.
+    """
+
+    job_cells: int
+    chain: int
+
+    def job_rows(self, D: int) -> int:
+        """Return the largest number of rows in a job."""
+        rows = max(self.job_cells // max(D, 1), SHORTEST_JOB) + LONGEST_BLOCK
+        return min(rows, MOST_BLOCKS * LONGEST_BLOCK)
+
+    def covers(self, other: Summation) -> bool:
+        """Whether sums made the other way have no larger error than these."""
+        return other.job_cells <= self.job_cells and other.chain <= self.chain
+
+
+STANDARD = Summation(JOB_CELLS, 1 + LONGEST_BLOCK + MOST_BLOCKS)
+"""One product and the additions inside a block, then one per block of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +87,7 @@ class Layout:
         if entries > WIDE * D:
             block = LONGEST_BLOCK
         else:
-            fits = cache_bytes() // 2 // (2 * 8 * max(D, 1))
+            fits = CACHE_BYTES // 2 // (2 * 8 * max(D, 1))
             # An odd number of cache lines: the cells of a column then spread over the whole cache.
             lines = (min(fits, LONGEST_BLOCK // 2) // 8 + 1) // 2 * 2 - 1
             block = 8 * max(lines, 1)
@@ -66,13 +98,3 @@ class Layout:
         """Return the jobs that cover so many rows."""
         starts = range(0, count, self.job)
         return [(start, min(start + self.job, count)) for start in starts]
-
-
-@cache
-def cache_bytes() -> int:
-    """Return the size of a core's second cache, as the system tells it."""
-    try:
-        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text("ascii")
-        return int(text.strip().removesuffix("K")) * 1024
-    except (OSError, ValueError):  # not Linux, or a container without it
-        return _UNKNOWN_CACHE

@@ -13,23 +13,31 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import column_norms, residual_to_basis, scores
 from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
-from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
+from stillspace.rows.layout import STANDARD, Job, Layout
 from stillspace.rows.levels import levels
+from stillspace.rows.maps import Affine, Clip, LeaveOut, Lengths, Project, RowMap, Sphere
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
-from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, stored
+from stillspace.rows.sketch import Sketch
+from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
+from stillspace.rows.sums import total_of
 from stillspace.rows.threads import each
 
 _LARGE_SUM = 2**22
-"""Entries of a sum of which no thread gets a copy of its own."""
+"""Entries of a sum of which no two threads get a copy of their own."""
+
+_NOTHING: FloatArray = np.empty((0, 0))
 
 
 class MemoryRows:
-    """An array's rows, each centred and scaled to the sphere (or clipped) whenever it is read.
+    """An array's rows, mapped (centred, scaled to the sphere, …) whenever they are read.
 
-    Beyond the caller's array this holds one number a row. `MemoryRows(XT)` takes rows that are
-    scaled already, as columns.
+    Beyond the caller's array this holds one number per row; a sketch and a projection hold their
+    narrower rows. `MemoryRows(XT)` takes rows of length at most 1, as columns. `MemoryRows.of(X)`
+    takes an array as it is; its rows have no bound until they go through `Sphere` or `Clip`.
     """
+
+    summation = STANDARD
 
     def __init__(
         self,
@@ -38,11 +46,21 @@ class MemoryRows:
         source: Stored | None = None,
         scaling: Scaling | None = None,
         factors: FloatArray | None = None,
+        bounded: bool = True,
     ) -> None:
         self._source = DenseRows(XT.T) if source is None else source
         n, D = self._source.shape
         self._scaling = Scaling.of(D) if scaling is None else scaling
         self._factors = np.ones(n) if factors is None else factors
+        self.bounded = bounded
+
+    @classmethod
+    def of(cls, X: Any) -> MemoryRows:
+        """Wrap a float64, float32, int8 or uint8 array or a sparse matrix (n, D) as it is.
+
+        It is neither copied nor changed.
+        """
+        return cls(_NOTHING, source=stored(X), bounded=False)
 
     @classmethod
     def prepare(
@@ -55,35 +73,65 @@ class MemoryRows:
         missing: float | None = None,
         pairs: IntArray | None = None,
     ) -> MemoryRows:
-        """Wrap `X` (n, D), row by row: `(x − center) / scale`, then to the unit sphere.
+        """Return the rows of `X` behind the usual view: affine, pairs, then sphere or clip."""
+        rows = cls.of(X).through(Affine.of(center, scale, missing))
+        rows = rows if pairs is None else rows.paired(pairs)
+        return rows.through(Sphere() if norm_bound is None else Clip(norm_bound))
 
-        `X` is a float64, float32, int8 or uint8 array or a sparse matrix; it is neither copied nor
-        changed. A cell equal to `missing` sits at the centre. With `norm_bound` a row is clipped
-        to that norm, in units of it, instead of scaled to the sphere. A row with a non-finite
-        entry becomes a zero row, silently (SPEC 4). With `pairs` (m, 2) the rows are the
-        differences of these pairs of rows, in which a centre cancels; see `rows.pairs`.
+    def through(self, row_map: RowMap) -> MemoryRows:
+        """Return the rows behind a row map."""
+        if isinstance(row_map, Affine):
+            return self._scaled(row_map)
+        if isinstance(row_map, Sphere | Clip):
+            return self._bounded(row_map.norm if isinstance(row_map, Clip) else 0.0)
+        if isinstance(row_map, LeaveOut):
+            return self.only(self._factors > 1.0 / row_map.length)
+        if isinstance(row_map, Lengths):
+            return MemoryRows(levels(self._factors)[None])
+        if isinstance(row_map, Project):
+            return MemoryRows._raw(self._projected(row_map.basis.array))
+        if isinstance(row_map, Sketch):
+            return MemoryRows._raw(row_map.project(self._source, self._scaling))
+        msg = f"Rows in memory do not know the row map {type(row_map).__name__}."
+        raise TypeError(msg)
+
+    def paired(self, pairs: IntArray) -> MemoryRows:
+        """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
+        source = PairedRows.of(self._source, pairs)
+        return MemoryRows(_NOTHING, source=source, scaling=self._scaling, bounded=False)
+
+    @classmethod
+    def _raw(cls, X: FloatArray) -> MemoryRows:
+        return cls(_NOTHING, source=DenseRows(X), bounded=False)
+
+    def _scaled(self, affine: Affine) -> MemoryRows:
+        if not self._scaling.plain:
+            msg = "Rows are centred and scaled once; combine the two into one Affine."
+            raise ValueError(msg)
+        center, scale = (None if a is None else a.array for a in (affine.center, affine.scale))
+        code = code_as_stored(affine.missing, self._source.dtype)
+        scaling = Scaling.of(self.n_columns, center, scale, code)
+        return MemoryRows(_NOTHING, source=self._source, scaling=scaling, bounded=False)
+
+    def _bounded(self, norm_bound: float) -> MemoryRows:
+        """Measure every row; a row with a non-finite entry becomes a zero row, silently (SPEC 4).
+
+        With a norm bound above 0 a row is clipped to it, in units of it, instead of scaled to 1.
         """
-        source = stored(X)
-        if pairs is not None:
-            source = PairedRows.of(source, pairs)
-        n, D = source.shape
-        if missing is not None and X.dtype == np.float32:
-            missing = float(np.float32(missing))  # the code as the cells hold it
-        rows = cls(np.empty((0, 0)), source=source, scaling=Scaling.of(D, center, scale, missing))
-        found = np.empty(n)
-        layout = Layout.of(D, D)
+        found = np.empty(self.n_rows)
+        layout = Layout.of(self.n_columns, self.n_columns)
 
         def measure(job: Job) -> None:
             work = np.empty(24)
-            for at, XT, width in rows._filled_blocks(NO_INDEX, job, layout):
+            for at, XT, width in self._filled_blocks(NO_INDEX, job, layout):
                 out = found[at : at + width]
                 D, b = XT.shape
-                inverse_norms(XT.reshape(-1), D, b, norm_bound or 0.0, work, out)
+                inverse_norms(XT.reshape(-1), D, b, norm_bound, work, out)
 
-        for _ in each(measure, layout.jobs(n)):
+        for _ in each(measure, layout.jobs(self.n_rows)):
             pass
-        rows._factors = found
-        return rows
+        facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
+        return MemoryRows(_NOTHING, **facts, factors=found)
 
     @property
     def n_rows(self) -> int:
@@ -109,14 +157,6 @@ class MemoryRows:
         factors = self._factors if selection is None else self._factors[selection]
         return np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0.0)
 
-    def measured(self) -> MemoryRows:
-        """Return rows of one column: the level of each row's length; a zero row stays one."""
-        return MemoryRows(levels(self._factors)[None])
-
-    def shorter(self, length: float) -> MemoryRows:
-        """Return the same rows, those of this length or longer as zero rows."""
-        return self.only(self._factors > 1.0 / length)
-
     def distances(self, V: FloatArray) -> FloatArray:
         """Return the distance of every scaled row to the span of V (D, r)."""
         found = np.empty(self.n_rows)
@@ -131,8 +171,8 @@ class MemoryRows:
             pass
         return found
 
-    def projected(self, V: FloatArray) -> MemoryRows:
-        """Return rows with fewer columns: the scores Vᵀx of every row, scaled to the sphere again.
+    def _projected(self, V: FloatArray) -> FloatArray:
+        """Return the scores Vᵀx of every row, as rows.
 
         Computed coordinate after coordinate, so that a row's scores have the same bits wherever
         it stands.
@@ -147,24 +187,27 @@ class MemoryRows:
 
         for _ in each(project, layout.jobs(self.n_rows)):
             pass
-        return MemoryRows.prepare(found)
+        return found
 
     def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
         factors = np.where(kept, self._factors, 0.0)
-        nothing = np.empty((0, 0))
-        return MemoryRows(nothing, source=self._source, scaling=self._scaling, factors=factors)
+        facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
+        return MemoryRows(_NOTHING, **facts, factors=factors)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+        if not self.bounded and getattr(query, "needs_bound", True):
+            msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
+            raise ValueError(msg)
         count = self.n_rows if selection is None else len(selection)
-        total = np.zeros(query.shape)
-        if count == 0:
-            return total
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        if count == 0:
+            return np.zeros(query.shape)
         layout = Layout.of(self.n_columns, prod(query.shape))
 
-        def add_to(out: FloatArray, job: Job) -> FloatArray:
+        def job_sum(job: Job) -> FloatArray:
+            out = np.zeros(query.shape)
             terms = query.terms(point, out)
             if terms is not None:
                 span = Span(index, *job, layout.block)
@@ -175,12 +218,9 @@ class MemoryRows:
                     query.add_block(XT, point, out)
             return out
 
-        if total.size > _LARGE_SUM and layout.block == LONGEST_BLOCK:
-            return add_to(total, (0, count))
-        most = 1 if total.size > _LARGE_SUM else None
-        for part in each(lambda job: add_to(np.zeros(query.shape), job), layout.jobs(count), most):
-            total += part
-        return total
+        most = 1 if prod(query.shape) > _LARGE_SUM else None
+        parts = each(job_sum, layout.jobs(count), most)
+        return total_of(parts, query.shape, query.norm_bound)
 
     def _blocks(
         self, index: IntArray, job: Job, layout: Layout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,11 @@ class PairedRows:
     def shape(self) -> tuple[int, int]:
         """(m, D)."""
         return len(self.first), self.source.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored cells."""
+        return self.source.dtype
 
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray

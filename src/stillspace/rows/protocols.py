@@ -7,6 +7,8 @@ from typing import Protocol
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Terms
+from stillspace.rows.layout import Summation
+from stillspace.rows.maps import Pairs, RowMap, View
 
 
 class RowSum(Protocol):
@@ -16,6 +18,10 @@ class RowSum(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Shape of the sum."""
 
+    @property
+    def norm_bound(self) -> float:
+        """Bound on the norm of a term; infinite where there is none."""
+
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the terms of a block of rows, given as columns, to `out`."""
 
@@ -23,8 +29,15 @@ class RowSum(Protocol):
         """Return what a compiled run of blocks needs to add to `out`, if there is one."""
 
 
-class Rows(Protocol):
-    """A way to add a query over the data. Only a `Release` may call it."""
+class Adds(Protocol):
+    """What can add a query over the data. Only a `Release` may call it."""
+
+    def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
+        """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+
+
+class Rows(Adds, Protocol):
+    """Rows of a table, wherever they are kept."""
 
     @property
     def n_rows(self) -> int:
@@ -34,29 +47,82 @@ class Rows(Protocol):
     def n_columns(self) -> int:
         """Number of columns."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether every row has length at most 1, as most queries need."""
+
+    @property
+    def summation(self) -> Summation:
+        """How sums are made: `run` refuses rows with longer chains than a plan accounts for."""
+
+    def through(self, row_map: RowMap) -> Rows:
+        """Return the rows behind a row map other than `Pairs`."""
+
+    def paired(self, pairs: IntArray) -> Rows:
+        """Return the differences of pairs of rows, given as an array (m, 2) of row numbers."""
+
+
+def through_view(rows: Rows, view: View, pairs: IntArray | None = None) -> Rows:
+    """Return the rows behind all maps of a view; `pairs` is the secret pairing, if there is one."""
+    for row_map in view:
+        if isinstance(row_map, Pairs):
+            assert pairs is not None
+            rows = rows.paired(pairs)
+        else:
+            rows = rows.through(row_map)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """Some of the rows, by their numbers, as rows of their own."""
+
+    rows: Rows
+    numbers: IntArray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of chosen rows."""
+        return len(self.numbers)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.rows.n_columns
+
+    @property
+    def bounded(self) -> bool:
+        """As all rows."""
+        return self.rows.bounded
+
+    @property
+    def summation(self) -> Summation:
+        """As all rows."""
+        return self.rows.summation
+
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
-        """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+        """Return the sum over the chosen rows."""
+        numbers = self.numbers if selection is None else self.numbers[selection]
+        return self.rows.add(query, point, numbers)
+
+    def through(self, row_map: RowMap) -> ChosenRows:
+        """Map all rows and choose the same ones."""
+        return ChosenRows(self.rows.through(row_map), self.numbers)
+
+    def paired(self, pairs: IntArray) -> Rows:
+        """Return differences of chosen rows."""
+        return self.rows.paired(self.numbers[pairs])
 
 
 @dataclass(slots=True)
 class OnceAdded:
-    """Rows that keep the sums of queries which do not depend on the point, for a second release.
+    """Sums over rows, of which those that do not depend on the point are kept for a second release.
 
     It lives as long as one fit and shows nothing by itself: the sums leave it with noise only.
     """
 
     rows: Rows
     kept: dict[RowSum, FloatArray] = field(default_factory=dict)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.rows.n_rows
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return self.rows.n_columns
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum, from memory if it was asked for before."""

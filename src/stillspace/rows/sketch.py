@@ -12,7 +12,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.project import add_projected
 from stillspace.rows.pairs import PairedRows
-from stillspace.rows.stored import NO_INDEX, Scaling, stored
+from stillspace.rows.stored import NO_INDEX, Scaling, Stored, code_as_stored, stored
 
 __all__ = ["Sketch"]
 
@@ -44,7 +44,7 @@ class Sketch:
     Examples
     --------
     >>> import numpy as np
-    >>> from stillspace.rows.sketch import Sketch
+    >>> from stillspace.rows import Sketch
     >>> X = np.random.default_rng(0).standard_normal((5, 10_000))
     >>> Z = Sketch(10_000, 400).apply(X)
     >>> Z.shape, bool(abs(np.linalg.norm(Z[0]) / np.linalg.norm(X[0]) - 1) < 0.2)
@@ -89,13 +89,15 @@ class Sketch:
         rows = stored(X)
         if pairs is not None:
             rows = PairedRows.of(rows, pairs)
-        if missing is not None and X.dtype == np.float32:
-            missing = float(np.float32(missing))  # the code as the cells hold it
+        code = code_as_stored(missing, X.dtype)
+        return self.project(rows, Scaling.of(rows.shape[1], center, scale, code))
+
+    def project(self, rows: Stored, scaling: Scaling) -> FloatArray:
+        """Return the projections (n, m) of stored rows, scaled as `scaling` says."""
         n, D = rows.shape
         if self.n_features != D:
             msg = f"The sketch is made for {self.n_features} columns; the rows have {D}."
             raise ValueError(msg)
-        scaling = Scaling.of(D, center, scale, missing)
         factors, (target, sign) = np.ones(n), self._entries()
         out = np.empty((n, self.n_components))
         with np.errstate(all="ignore"):
@@ -106,6 +108,9 @@ class Sketch:
                 add_projected(XT, target, sign, part)
                 out[at : at + width] = part.T
         return out
+
+    def __str__(self) -> str:
+        return f"project at random to {self.n_components} columns (public seed {self.seed})"
 
     def matrix(self) -> FloatArray:
         """Return S as a dense array (m, D)."""

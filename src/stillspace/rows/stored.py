@@ -59,6 +59,10 @@ class Stored(Protocol):
     def shape(self) -> tuple[int, int]:
         """(n, D)."""
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored cells."""
+
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
     ) -> None:
@@ -80,6 +84,12 @@ class _Loaded(ABC):
     def shape(self) -> tuple[int, int]:
         """(n, D)."""
         return self.X.shape[0], self.X.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored cells."""
+        found: np.dtype[Any] = self.X.dtype
+        return found
 
     @property
     @abstractmethod
@@ -120,6 +130,11 @@ class SparseRows(_Loaded):
     def loader(self) -> Loader:
         """Data, columns and limits of the rows."""
         return storage.load_sparse, (self.X.data, self.X.indices, self.X.indptr)
+
+
+def code_as_stored(missing: float | None, dtype: Any) -> float | None:
+    """Return the code of a missing cell as cells of this type hold it."""
+    return float(np.float32(missing)) if missing is not None and dtype == np.float32 else missing
 
 
 def _numbers(index: IntArray, start: int, count: int) -> IntArray:

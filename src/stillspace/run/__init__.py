@@ -1,5 +1,115 @@
-"""Running a plan: the loop, the compiled executors, and what is kept of a run."""
+"""Running a plan: one function for every kind of plan, which owns the ledger.
 
-from stillspace.run.loop import Result, run
+The kinds of plan are told apart here and nowhere else.
+"""
 
-__all__ = ["Result", "run"]
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.exceptions import NotAccountedError
+from stillspace.parts.stops import Never
+from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.fixed import Plan, Reading
+from stillspace.plans.protocol import AnyPlan
+from stillspace.plans.release import CeilingLedger, Ledger, Witness, checked_event
+from stillspace.plans.staged import StagedPlan
+from stillspace.plans.tested import TestedPlan
+from stillspace.privacy.events import ComposedEvent
+from stillspace.rows import STANDARD, MemoryRows, Rows, through_view
+from stillspace.run.adaptive import run_adaptive
+from stillspace.run.executors import Onlookers, Watch
+from stillspace.run.loop import run_loop, run_reading
+from stillspace.run.result import Result
+from stillspace.run.staged import run_staged
+from stillspace.run.tested import run_tested
+
+__all__ = ["Result", "rows_for", "run"]
+
+
+def run(
+    plan: AnyPlan,
+    rows: Rows,
+    rng: np.random.Generator,
+    *,
+    watch: Watch | None = None,
+    witness: Witness | None = None,
+    point: FloatArray | None = None,
+) -> Result:
+    """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
+
+    Rows without a bound go through the plan's view first. `point` is where a `Reading` asks.
+    `watch` is shown the points of the loop (not of a start's own loop), for experiments.
+    `witness` is for audits: it is shown every release, the rows behind the view and the secret
+    selections. Neither draws nor changes anything: a watched run gives the bits of an unwatched
+    one.
+    """
+    if not STANDARD.covers(rows.summation):
+        msg = (
+            f"These rows are added up by longer chains ({rows.summation}) than a plan accounts for "
+            f"({STANDARD}); shorten their jobs."
+        )
+        raise NotAccountedError(msg)
+    if isinstance(plan, StagedPlan):
+        if rows.bounded:
+            msg = "A staged plan maps the rows itself: give them as they are, by MemoryRows.of(X)."
+            raise ValueError(msg)
+
+        def stage(
+            part: AnyPlan,
+            behind: Rows,
+            rng: np.random.Generator,
+            shown: Witness | None,
+            at: FloatArray | None,
+        ) -> Result:
+            return _run_one(part, behind, rng, Onlookers(watch, shown), at)
+
+        result = run_staged(plan, rows, rng, stage, witness)
+        return replace(result, event=checked_event(result.event, plan.event()))
+    if not rows.bounded:
+        rows = through_view(rows, plan.view)
+    return _run_one(plan, rows, rng, Onlookers(watch, witness), point)
+
+
+def rows_for(plan: AnyPlan, X: Any) -> MemoryRows:
+    """Return the rows of an array as `run` takes them for a plan, mapped once for many runs."""
+    rows = MemoryRows.of(X)
+    if isinstance(plan, StagedPlan):
+        return rows
+    for row_map in plan.view:
+        rows = rows.through(row_map)
+    return rows
+
+
+def _run_one(
+    plan: AnyPlan,
+    rows: Rows,
+    rng: np.random.Generator,
+    lookers: Onlookers,
+    point: FloatArray | None,
+) -> Result:
+    """Run a plan of one stage with a ledger of its own, and check the ledger."""
+    if isinstance(plan, AdaptivePlan):
+        limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
+        result = run_adaptive(plan, rows, rng, limit, lookers)
+        return replace(result, event=limit.check(plan.event()))
+    ledger = Ledger()
+    if isinstance(plan, TestedPlan):
+        result = run_tested(plan, rows, rng, ledger)
+    elif isinstance(plan, Reading):
+        if point is None:
+            msg = f"The reading {plan.name!r} needs a point."
+            raise ValueError(msg)
+        result = run_reading(plan, rows, rng, ledger, lookers, point)
+    elif isinstance(plan, Plan):
+        result = run_loop(plan, rows, rng, ledger, lookers)
+        if not isinstance(plan.stop, Never):
+            return replace(result, event=ComposedEvent.of(ledger.events))
+    else:
+        msg = f"run takes a plan of stillspace.plans, got {type(plan).__name__}."
+        raise TypeError(msg)
+    return replace(result, event=ledger.check(plan.event()))

@@ -24,11 +24,8 @@ from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
 from stillspace.plans.release import Draws, Ledger, Release, Seen, Witness
-from stillspace.rows import MemoryRows, Rows, chain_length
-
-MOST_CELLS = 2**20
-"""Above this many cells (8 MB of float64) rows are not copied for a compiled loop: passes over
-them take long enough for the plain loop's overhead not to matter."""
+from stillspace.rows import MemoryRows, Rows
+from stillspace.rows.layout import LOOP_CELLS
 
 CHUNK_BYTES = 2**25
 """Noise and selections of one chunk of iterations take at most about this much memory."""
@@ -79,7 +76,7 @@ class CompiledLoop(ABC):
     plan: Plan
     release: Release
     rows: FloatArray
-    n_rows: int
+    source: Rows
     average: FloatArray
 
     def run(
@@ -90,7 +87,7 @@ class CompiledLoop(ABC):
         done, n_iter = 0, self.plan.n_iter
         while done < n_iter:
             count = min(self._chunk(), n_iter - done)
-            draws = self.release.draws(done, count, self.n_rows, rng, ledger)
+            draws = self.release.draws(done, count, self.source.n_rows, rng, ledger)
             shape = (count, 2, *self.release.query.shape) if witness else (0, 0, 0, 0)
             seen, used = np.empty(shape), 0
             for part in self._parts(draws, done, watch):
@@ -101,7 +98,8 @@ class CompiledLoop(ABC):
                 msg = f"A compiled loop used {used} of {count} draws."
                 raise RuntimeError(msg)
             if witness is not None:
-                witness(Seen(self.release, done, seen[:, 0], seen[:, 1], draws.selections))
+                points, released = seen[:, 0], seen[:, 1]
+                witness(Seen(self.release, done, points, released, draws.selections, self.source))
             done += used
         return self.memory()
 
@@ -206,7 +204,7 @@ def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     lay_out = loops.as_stretches if sampled else loops.as_blocks
     average = np.zeros((query.D, query.D) if type(plan.output) is Average else (0, 0))
     D = loops.padded(query.D, 4)
-    common = (plan, release, lay_out(rows.sphered(), D), rows.n_rows, average)
+    common = (plan, release, lay_out(rows.sphered(), D), rows, average)
     if type(query) is Glad:
         V = np.zeros((loops.padded(query.r, 2), D))
         V[: query.r, : query.D] = state.T
@@ -241,10 +239,10 @@ def _covered(plan: Plan, release: Release) -> bool:
 
 
 def _small(release: Release, rows: MemoryRows) -> bool:
-    """Whether the rows may be copied, and their sum is no longer a chain than was charged for.
+    """Whether the rows may be copied, and a release's slack covers a sum over all of them at once.
 
-    Judged by the public size: the executors round differently, so a choice by the number of rows
-    would tell it where it is secret.
+    Above this size passes take long enough for the plain loop's overhead not to matter. Judged by
+    the public size: the executors round differently, so a choice by the number of rows would tell
+    that number where it is secret.
     """
-    fits = _loops().chain_length(release.rows_bound) <= chain_length(release.rows_bound)
-    return release.size * rows.n_columns <= MOST_CELLS and fits
+    return release.size * rows.n_columns <= LOOP_CELLS

@@ -1,10 +1,7 @@
-"""The loop that runs any plan: release, step, push."""
+"""The loop of the paper's plans: release, step, push."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,62 +9,30 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.sampling import Selections
-from stillspace.parts.stops import Never
-from stillspace.plans.adaptive import AdaptivePlan, Answer
-from stillspace.plans.fixed import GivenStart, MomentStart, Plan, RunStart, Start, WishartStart
-from stillspace.plans.release import CeilingLedger, Draw, Ledger, Release, Seen, Witness
-from stillspace.privacy.events import ComposedEvent
-from stillspace.rows import OnceAdded, Rows
-from stillspace.run.executors import NOBODY, Onlookers, Watch, compiled_loop
+from stillspace.plans.fixed import (
+    GivenStart,
+    MomentStart,
+    Plan,
+    Reading,
+    RunStart,
+    Start,
+    WishartStart,
+)
+from stillspace.plans.release import Draw, Ledger, Release, Seen
+from stillspace.rows import Rows
+from stillspace.rows.maps import View
+from stillspace.run.executors import NOBODY, Onlookers, compiled_loop
+from stillspace.run.result import Result
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a run gives back: the basis, and what it did with the rows."""
-
-    V: FloatArray
-    n_iter: int
-    converged: bool
-    event: ComposedEvent
-    moment: FloatArray | None
-    """The second moment that the start released, if it did: free for post-processing."""
-    costs: tuple[float, ...] = ()
-    """The cost at the point before each iteration, where the query carries it (never private)."""
-    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """What else an adaptive method learnt from its releases."""
-
-
-def run(
-    plan: Plan | AdaptivePlan,
-    rows: Rows,
-    rng: np.random.Generator,
-    *,
-    watch: Watch | None = None,
-    witness: Witness | None = None,
-) -> Result:
-    """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
-
-    `watch` is shown the points of the loop (not of a start's own loop), for experiments.
-    `witness` is for audits: it is shown every release and the secret selections. Neither draws
-    nor changes anything: a watched run gives the bits of an unwatched one.
-    """
-    lookers = Onlookers(watch, witness)
-    if isinstance(plan, AdaptivePlan):
-        return _run_adaptive(plan, rows, rng, lookers)
-    ledger = Ledger()
-    result = _run(plan, rows, rng, ledger, lookers)
-    if isinstance(plan.stop, Never):
-        return replace(result, event=ledger.check(plan.event()))
-    return replace(result, event=ComposedEvent.of(ledger.events))
-
-
-def _run(
+def run_loop(
     plan: Plan,
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
     lookers: Onlookers = NOBODY,
 ) -> Result:
+    """Run the start, then all iterations, compiled or step by step."""
     value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, lookers)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
@@ -80,30 +45,23 @@ def _run(
     else:
         memory, done, converged, costs = loop.run(rng, ledger, lookers), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
-    return Result(V, done, converged, ComposedEvent(), moment, costs)
+    return Result(V, done, converged, moment=moment, costs=costs)
 
 
-def _run_adaptive(
-    plan: AdaptivePlan, rows: Rows, rng: np.random.Generator, lookers: Onlookers
+def run_reading(
+    plan: Reading,
+    rows: Rows,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    lookers: Onlookers,
+    point: FloatArray,
 ) -> Result:
-    """Ask, record, draw, read, take: until the method has no more to ask."""
-    method, kept = plan.method, OnceAdded(rows)
-    ledger = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
-    state = method.begin(plan.allowance)
-    passes = 0
-    while (ask := method.ask(state)) is not None:
-        joint = plan.joint_release(ask)
-        draws = joint.draw(rows.n_rows, rng, ledger)
-        values = joint.apply(kept, ask.point, draws)
-        if lookers.witness is not None:
-            for release, value, draw in zip(joint.releases, values, draws, strict=True):
-                lookers.witness(_seen(release, 0, ask.point, value, draw))
-        sds = (draw.sigma / plan.size for draw in draws)
-        state = method.take(state, tuple(map(Answer, values, sds)))
-        passes += 1
-    found = method.outcome(state)
-    event = ledger.check(plan.event())
-    return Result(found.V, passes, False, event, found.moment, facts=found.facts)
+    """Make one release at a point."""
+    draw = plan.release.draw(0, rows.n_rows, rng, ledger)
+    value = plan.release.apply(rows, point, draw)
+    if lookers.witness is not None:
+        lookers.witness(seen(plan.release, 0, point, value, draw, rows))
+    return Result(value, 1, False)
 
 
 def _iterate(
@@ -127,7 +85,7 @@ def _iterate(
         draw = plan.release.draw(k, rows.n_rows, rng, ledger)
         released = plan.release.apply(rows, point, draw)
         if witness is not None:
-            witness(_seen(plan.release, k, point, released, draw))
+            witness(seen(plan.release, k, point, released, draw, rows))
         G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
@@ -141,10 +99,19 @@ def _iterate(
     return memory, plan.n_iter, False, tuple(costs)
 
 
-def _seen(release: Release, k: int, point: FloatArray, released: FloatArray, draw: Draw) -> Seen:
+def seen(
+    release: Release,
+    k: int,
+    point: FloatArray,
+    released: FloatArray,
+    draw: Draw,
+    rows: Rows,
+    view: View = (),
+) -> Seen:
+    """Return what one release showed, for a witness."""
     chosen = draw.selection
     selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
-    return Seen(release, k, point[None], np.asarray(released)[None], selections)
+    return Seen(release, k, point[None], np.asarray(released)[None], selections, rows, view)
 
 
 def _begin(
@@ -161,7 +128,7 @@ def _begin(
         nowhere = np.empty((0, 0))
         moment = start.release.apply(rows, nowhere, draw)
         if lookers.witness is not None:
-            lookers.witness(_seen(start.release, 0, nowhere, moment, draw))
+            lookers.witness(seen(start.release, 0, nowhere, moment, draw, rows))
         return top_eigenvectors(moment, r), moment
     if isinstance(start, WishartStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
@@ -169,7 +136,7 @@ def _begin(
         moment = start.release.apply(rows, np.empty((0, 0)), draw) + start.noise(rng)
         return top_eigenvectors(moment, r), moment
     if isinstance(start, RunStart):
-        result = _run(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))
+        result = run_loop(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None

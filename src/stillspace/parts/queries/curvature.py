@@ -103,6 +103,11 @@ class Joint:
         """One number for each entry of each sum."""
         return (sum(prod(query.shape) for query in self.queries),)
 
+    @property
+    def norm_bound(self) -> float:
+        """The largest of the queries' bounds: the unit in which their sums are added up."""
+        return max(query.norm_bound for query in self.queries)
+
     def split(self, flat: FloatArray) -> list[FloatArray]:
         """Return the sums as views of a flat array, each in its own shape."""
         ends = np.cumsum([prod(query.shape) for query in self.queries])

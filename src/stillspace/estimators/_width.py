@@ -1,16 +1,13 @@
-"""How an estimator looks at rows: centre, scale, sketch, pairs; public facts only."""
+"""How many columns a fit looks at: the sketch of wide rows, and the narrowing behind it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from stillspace._shown import shown
-from stillspace._typing import FloatArray, IntArray
-from stillspace.rows import MemoryRows
-from stillspace.rows.sketch import Sketch
+from stillspace.rows import Sketch
 
 SKETCH_WIDTH, NARROWED_WIDTH = 0.36, 0.8
 """Columns of a sketch for each unit of nμ, where one release must do with them, and where rows are
@@ -19,49 +16,14 @@ direction, noise by 1/(nμ), so that m grows with nμ. The factors were measured
 LEAST_WIDTH, SEED, NONZEROS = 32, 0, 8
 NARROWING = 4
 """Rows of a sketch are narrowed to so many times fewer columns…"""
-LEAST_A_COMPONENT = 8
+LEAST_PER_COMPONENT = 8
 """…if these are at least LEAST_WIDTH, and this many for each component."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """What is done to a cell and to a row before the fit; order as in SPEC 5."""
-
-    n_rows: int
-    """Rows, or pairs of them, that the plan counts: public."""
-    n_columns: int
-    """Columns that the plan sees."""
-    center: FloatArray | None = None
-    scale: FloatArray | None = None
-    missing: float | None = None
-    sketch: Sketch | None = None
-    paired: bool = False
-    radius: float | None = None
-    """Public bound on the centre's distance from the origin, where it is to be found privately."""
-
-    def rows(
-        self, X: Any, *, norm_bound: float | None = None, pairs: IntArray | None = None
-    ) -> MemoryRows:
-        """Wrap checked rows; with a sketch they are projected first."""
-        facts: dict[str, Any] = {
-            "center": self.center,
-            "scale": self.scale,
-            "missing": self.missing,
-        }
-        if self.sketch is None:
-            return MemoryRows.prepare(X, norm_bound=norm_bound, pairs=pairs, **facts)
-        Z = self.sketch.apply(X, pairs=pairs, **facts)
-        return MemoryRows.prepare(Z, norm_bound=norm_bound)
-
-    def in_cells(self, point: FloatArray) -> FloatArray:
-        """Return a point of the scaled rows in the units of the cells."""
-        return point if self.scale is None else point * self.scale
 
 
 def narrowed_width(columns: int, r: int) -> int | None:
     """Return to how many columns rows of a sketch are narrowed; None if there are too few."""
     width = columns // NARROWING
-    return width if width >= max(LEAST_WIDTH, LEAST_A_COMPONENT * r) else None
+    return width if width >= max(LEAST_WIDTH, LEAST_PER_COMPONENT * r) else None
 
 
 def chosen_sketch(

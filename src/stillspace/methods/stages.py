@@ -1,0 +1,147 @@
+"""The stages of a private fit: what each one's outcome does to the next. None sees a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import pi
+from typing import Self
+
+import numpy as np
+
+from stillspace._frozen import FrozenArray
+from stillspace._typing import FloatArray
+from stillspace.methods.orientation import oriented
+from stillspace.methods.spectrum import Spectrum, count_components
+from stillspace.plans.fixed import Reading
+from stillspace.plans.protocol import AnyPlan
+from stillspace.plans.staged import Found, Progress
+from stillspace.rows.maps import Clip, Project, Sphere, View, with_bound, with_center
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A plan with its share of μ², on the view as it is."""
+
+    plan: AnyPlan
+    share: float | None
+
+    def with_plan(self, plan: AnyPlan) -> Self:
+        """Return the stage with another plan of the same kind."""
+        return replace(self, plan=plan)
+
+    def view(self, progress: Progress) -> View:
+        """Rows are seen as the view says."""
+        return progress.view
+
+    def point(self, progress: Progress) -> FloatArray | None:  # noqa: ARG002
+        """Only a reading has a point."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CenterStage(_Stage):
+    """A geometric median within a public radius becomes the centre of the view.
+
+    The plan sees rows clipped to twice the radius, in units of that.
+    """
+
+    radius: float
+
+    def view(self, progress: Progress) -> View:
+        """Rows are clipped instead of scaled to the sphere."""
+        return with_bound(progress.view, Clip(2.0 * self.radius))
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Put the centre into the view."""
+        center = 2.0 * self.radius * found.V
+        return replace(progress, view=with_center(progress.view, center))
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOutStage(_Stage):
+    """Rows that the plan says to leave out become zero rows for all later stages."""
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Put what was found behind the view."""
+        after = replace(progress, view=(*progress.view, *found.through))
+        return after.knowing(**found.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowStage(_Stage):
+    """Private PCA with many components: the subspace is then looked for inside their span.
+
+    Rows are projected to the released directions and scaled to the sphere again, so that what is
+    left of a row counts fully, and a later release has noise in fewer columns.
+    """
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Let the stage of the subspace see projected rows."""
+        maps: View = (Project(FrozenArray.of(found.V)), Sphere())
+        after = replace(progress, narrowed=maps, moment=found.moment, n_iter=found.n_iter or 1)
+        release = next(self.plan.releases())
+        return after.knowing(narrowing_sd=release.sigma(0) / release.size)
+
+
+@dataclass(frozen=True, slots=True)
+class SubspaceStage(_Stage):
+    """The stage that finds the subspace; it gets the rest of the budget."""
+
+    choose_components: bool = False
+    """Whether the number of components is chosen here, from the released second moment."""
+
+    def view(self, progress: Progress) -> View:
+        """Rows are seen on fewer columns if a stage narrowed them."""
+        return (*progress.view, *progress.narrowed)
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Keep the basis, its axes turned to the components."""
+        V, moment, facts = found.V, found.moment, dict(found.facts)
+        if self.choose_components:
+            assert moment is not None
+            release = next(self.plan.releases())
+            V = V[:, : count_components(moment, release.sigma(0) / release.size, V.shape[1])]
+        if progress.narrowed:
+            V, moment = _widened(progress, V, moment, facts)
+        V = np.ascontiguousarray(oriented(V, moment).T)
+        n_iter = progress.n_iter + found.n_iter
+        return replace(progress, V=V, moment=moment, n_iter=n_iter).knowing(**facts)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryStage(_Stage):
+    """A summary of the rows at the components."""
+
+    n_components: int
+    """The number of columns that the release is planned for."""
+
+    def point(self, progress: Progress) -> FloatArray | None:
+        """Return the components; zero columns stand in where fewer were chosen than planned for."""
+        assert progress.V is not None
+        point = np.zeros((len(progress.V), self.n_components))
+        point[:, : progress.V.shape[1]] = progress.V
+        return point
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Keep what was released under the summary's name."""
+        assert isinstance(self.plan, Reading)
+        return progress.knowing(**{self.plan.name: found.V})
+
+
+def _widened(
+    progress: Progress, V: FloatArray, moment: FloatArray | None, facts: dict[str, float]
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return a basis of narrowed rows in all columns, and the second moment of its scores.
+
+    To the error estimate is added what the projection lost, as far as noise goes.
+    """
+    project, r = progress.narrowed[0], V.shape[1]
+    assert isinstance(project, Project)
+    assert progress.moment is not None
+    if "error_estimate" in facts:
+        sd, kept = progress.facts["narrowing_sd"], project.basis.shape[1]
+        lost = Spectrum.of(progress.moment, sd, r, kept=kept).pca_error
+        facts["error_estimate"] = float(min(facts["error_estimate"] + lost, r * pi**2 / 4.0))
+    if moment is not None and len(moment) != r:
+        moment = V.T @ moment @ V
+    return project.basis.array @ V, moment

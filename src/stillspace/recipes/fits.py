@@ -1,0 +1,140 @@
+"""Whole private fits as staged plans: name and public facts in, one calibrated plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.methods.median import PrivateMedian
+from stillspace.methods.pair_lengths import PairLengths
+from stillspace.methods.stages import (
+    CenterStage,
+    LeaveOutStage,
+    NarrowStage,
+    SubspaceStage,
+    SummaryStage,
+)
+from stillspace.parts.geometry import Polar
+from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares, SecondMoment
+from stillspace.plans.adaptive import AdaptivePlan, Method
+from stillspace.plans.fixed import MomentStart, Plan, Reading
+from stillspace.plans.staged import Stage, StagedPlan
+from stillspace.recipes import draft_plan
+from stillspace.recipes.facts import Facts
+from stillspace.recipes.paper import as_printed
+from stillspace.rows.maps import View, paired
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Parts of μ² of the stages beside the one that finds the subspace, which gets the rest."""
+
+    center: float = 0.1
+    """The geometric median."""
+    pair_lengths: float = 0.05
+    """The cut between short and long pairs, with its check."""
+    narrow: float = 0.35
+    """The second moment whose leading eigenvectors wide rows are narrowed to (docs/wide.md)."""
+    summary: float = 0.05
+    """Each summary."""
+
+
+SHARES = Shares()
+
+EDGES: tuple[float, ...] = tuple(float(edge) for edge in np.geomspace(1e-4, 0.98, 80))
+"""Public bins of the orthogonal distance of a row on the unit sphere: 12 % wide."""
+
+
+def _variances(facts: Facts) -> Query:
+    return ScoreSquares(facts.D, facts.r)
+
+
+def _distances(facts: Facts) -> Query:
+    return DistanceCounts(facts.D, facts.r, EDGES)
+
+
+SUMMARIES: Mapping[str, Callable[[Facts], Query]] = {
+    "variances": _variances,
+    "distances": _distances,
+}
+
+
+def plan_fit(
+    algorithm: str,
+    facts: Facts,
+    options: Mapping[str, Any],
+    view: View,
+    columns: int,
+    *,
+    radius: float | None = None,
+    cut_pairs: bool = False,
+    narrowed: int | None = None,
+    summaries: tuple[str, ...] = (),
+) -> StagedPlan:
+    """Return the plan of a private fit, calibrated to the budget of `facts`.
+
+    `view` is what is done to a row of so many columns, as far as it is known beforehand. With
+    `radius` the centre is a private geometric median within it. With `narrowed` the subspace is
+    looked for on that many columns, chosen by a stage of their own.
+    """
+    first = _first_stages(facts, radius, cut_pairs and paired(view), narrowed)
+    last = tuple(
+        SummaryStage(Reading(name, facts.release(SUMMARIES[name](facts))), SHARES.summary, facts.r)
+        for name in summaries
+    )
+    seen = facts if narrowed is None else replace(facts, D=narrowed)
+    draft = draft_plan(algorithm, seen, **options)
+    chooses = facts.choose_components and isinstance(draft, Plan)
+    main = SubspaceStage(draft, None, chooses)
+    plan = StagedPlan(algorithm, view, (*first, main, *last), columns)
+    assert facts.epsilon is not None
+    assert facts.delta is not None
+    if facts.calibration == "honest":
+        return plan.calibrate(facts.epsilon, facts.delta)
+    if first or last:
+        msg = (
+            "The paper has neither a private centre nor summaries; "
+            "leave them out or use calibration='honest'."
+        )
+        raise ValueError(msg)
+    printed = as_printed(draft, facts, facts.epsilon, facts.delta)
+    return replace(plan, stages=(main.with_plan(printed),))
+
+
+def _first_stages(
+    facts: Facts, radius: float | None, cut_pairs: bool, narrowed: int | None
+) -> tuple[Stage, ...]:
+    """Return the stages before the subspace's."""
+
+    def adaptive(name: str, method: Method) -> AdaptivePlan:
+        return AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person)
+
+    stages: list[Stage] = []
+    if radius is not None:
+        plan = adaptive("median", PrivateMedian(facts.D))
+        stages.append(CenterStage(plan, SHARES.center, radius))
+    if cut_pairs:
+        method = PairLengths(facts.D, facts.r, facts.choose_components)
+        stages.append(LeaveOutStage(adaptive("lengths", method), SHARES.pair_lengths))
+    if narrowed is not None:
+        start = MomentStart(facts.release(SecondMoment(facts.D)))
+        pca = Plan("narrowing", start, None, Polar(narrowed), narrowed)
+        stages.append(NarrowStage(pca, SHARES.narrow))
+    return tuple(stages)
+
+
+def distance_quantiles(counts: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return quantiles of the orthogonal distance from noisy counts (or shares) of `EDGES`' bins.
+
+    Post-processing: negative counts become 0; inside a bin the distance is interpolated.
+    """
+    cleaned = np.maximum(counts, 0.0)
+    total = cleaned.sum()
+    if total <= 0.0:
+        return np.full(len(levels), np.nan)
+    cumulative = np.concatenate([[0.0], np.cumsum(cleaned) / total])
+    return np.asarray(np.interp(levels, cumulative, [0.0, *EDGES, 1.0]))

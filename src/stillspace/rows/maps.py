@@ -1,0 +1,219 @@
+"""Row maps: what is done to a row before a query sees it, as data.
+
+A row map acts on one row (or on one difference of two rows). It knows public facts and earlier
+releases, never other rows. So replacing one row of the table replaces one row behind the maps, and
+the sensitivity of a query is the same before and after them (docs/privacy.md, "Row maps").
+
+A view is a tuple of row maps, applied from left to right. `Sphere` and `Clip` bound the length of a
+row; queries rely on that bound. What follows the last of them may only shorten a row or make it a
+zero row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from scipy import sparse
+
+from stillspace._frozen import FrozenArray
+from stillspace._typing import AnyArray, FloatArray
+from stillspace.rows.sketch import Sketch
+
+BLOCK_CELLS = 2**20
+"""Cells that are converted at a time outside a fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """`(x − center) / scale`, cell by cell; a missing cell sits at the centre.
+
+    A cell is missing if it equals `missing`. What is None does nothing.
+    """
+
+    center: FrozenArray | None = None
+    scale: FrozenArray | None = None
+    missing: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        center: FloatArray | None = None,
+        scale: FloatArray | None = None,
+        missing: float | None = None,
+    ) -> Affine:
+        """Keep copies of the vectors."""
+        return cls(
+            None if center is None else FrozenArray.of(center),
+            None if scale is None else FrozenArray.of(scale),
+            missing,
+        )
+
+    def __str__(self) -> str:
+        parts = ["subtract the centre"] if self.center is not None else []
+        parts += ["divide by the scale"] if self.scale is not None else []
+        parts += ["put missing cells at the centre"] if self.missing is not None else []
+        return ", ".join(parts) or "leave the cells as they are"
+
+    def centred_at(self, center: FloatArray) -> Affine:
+        """Return the map with another centre, in the units of the cells."""
+        return replace(self, center=FrozenArray.of(center))
+
+    def blocks(self, X: Any) -> Iterator[AnyArray]:
+        """Yield the mapped rows of an array or a sparse matrix, a block of rows at a time."""
+        n, D = X.shape
+        center = 0.0 if self.center is None else self.center.array
+        scale = 1.0 if self.scale is None else self.scale.array
+        step = max(1, BLOCK_CELLS // max(1, D))
+        for start in range(0, max(n, 1), step):
+            block = X[start : start + step]
+            block = block.toarray() if sparse.issparse(block) else block
+            mapped = (block - center) / scale
+            if self.missing is not None:
+                mapped[block == self.missing] = 0.0
+            yield mapped
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Differences of disjoint random pairs of rows, in which an unknown centre cancels.
+
+    A run draws the pairing from its secret generator before it reads a row. No field, text, hash or
+    file holds the pairing. A row is in at most one pair.
+    """
+
+    def __str__(self) -> str:
+        return "take differences of random pairs of rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Sphere:
+    """Scale a row to length 1. A zero row, and a row that is not finite, becomes a zero row."""
+
+    def __str__(self) -> str:
+        return "scale each row to length 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Shorten a row to a public norm, and measure it in units of that norm."""
+
+    norm: float
+
+    def __str__(self) -> str:
+        return f"shorten rows that are longer than {self.norm:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOut:
+    """A row of this length or longer, measured before `Sphere`, becomes a zero row."""
+
+    length: float
+
+    def __str__(self) -> str:
+        return f"leave out rows of length {self.length:.4g} or more"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The scores `Vᵀx` of a row in a released basis V (D, width). Follow it by `Sphere`."""
+
+    basis: FrozenArray
+
+    def __str__(self) -> str:
+        return f"project to {self.basis.shape[1]} released directions"
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """One column in place of the row: the level of its length before `Sphere` (rows/levels.py)."""
+
+    def __str__(self) -> str:
+        return "keep the length of each row alone"
+
+
+RowMap: TypeAlias = Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Project | Lengths
+View: TypeAlias = tuple[RowMap, ...]
+
+SPHERE: View = (Sphere(),)
+"""What a plan without a view of its own does to rows that have no bound yet."""
+
+BOUNDS = (Sphere, Clip)
+_AFTER_BOUND = (*BOUNDS, LeaveOut, Project, Lengths)
+
+
+def checked_view(view: View) -> View:
+    """Return a view whose rows are bounded at the end, or raise ValueError.
+
+    Behind the first bound only maps follow that shorten rows or bound them again.
+    """
+    bounds = [i for i, row_map in enumerate(view) if isinstance(row_map, BOUNDS)]
+    if not bounds or any(not isinstance(m, _AFTER_BOUND) for m in view[bounds[0] :]):
+        msg = f"A view must bound the length of a row (Sphere or Clip): {view_text(view)}."
+        raise ValueError(msg)
+    if any(isinstance(m, Project) for m in view[bounds[-1] :]):
+        msg = f"A projection must be followed by Sphere: {view_text(view)}."
+        raise ValueError(msg)
+    return view
+
+
+def view_text(view: View) -> str:
+    """Return what happens to a row, in words."""
+    return ", then ".join(str(row_map) for row_map in view) or "nothing"
+
+
+def with_center(view: View, center: FloatArray) -> View:
+    """Return the view with a centre that a release found, in the units of its scaled rows."""
+    if not view or not isinstance(view[0], Affine):
+        msg = "A centre belongs to a view that begins with Affine."
+        raise ValueError(msg)
+    affine = view[0]
+    cells = center if affine.scale is None else center * affine.scale.array
+    return (affine.centred_at(cells), *view[1:])
+
+
+def with_bound(view: View, bound: Sphere | Clip) -> View:
+    """Return the view up to its first bound, with another one in its place."""
+    before = [m for m in view if not isinstance(m, _AFTER_BOUND)]
+    return (*before, bound)
+
+
+def paired(view: View) -> bool:
+    """Whether the rows of a view are differences of pairs."""
+    return any(isinstance(row_map, Pairs) for row_map in view)
+
+
+def width(view: View, columns: int) -> int:
+    """Return the number of columns behind a view of rows with so many columns."""
+    for row_map in view:
+        if isinstance(row_map, Sketch):
+            columns = row_map.n_components
+        elif isinstance(row_map, Project):
+            columns = row_map.basis.shape[1]
+        elif isinstance(row_map, Lengths):
+            columns = 1
+    return columns
+
+
+__all__ = [
+    "BOUNDS",
+    "SPHERE",
+    "Affine",
+    "Clip",
+    "FrozenArray",
+    "LeaveOut",
+    "Lengths",
+    "Pairs",
+    "Project",
+    "RowMap",
+    "Sketch",
+    "Sphere",
+    "View",
+    "checked_view",
+    "paired",
+    "view_text",
+    "width",
+    "with_bound",
+    "with_center",
+]

@@ -1,0 +1,45 @@
+"""Running an adaptive plan: ask, record, draw, read, take."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stillspace.plans.adaptive import AdaptivePlan, Answer
+from stillspace.plans.release import CeilingLedger
+from stillspace.rows import OnceAdded, Rows, through_view
+from stillspace.rows.maps import View
+from stillspace.run.executors import Onlookers
+from stillspace.run.loop import seen
+from stillspace.run.result import Result
+
+
+def run_adaptive(
+    plan: AdaptivePlan,
+    rows: Rows,
+    rng: np.random.Generator,
+    ledger: CeilingLedger,
+    lookers: Onlookers,
+) -> Result:
+    """Do what the method asks until it has no more to ask."""
+    method = plan.method
+    mapped: dict[View, OnceAdded] = {(): OnceAdded(rows)}
+    state = method.begin(plan.allowance)
+    passes = 0
+    while (ask := method.ask(state)) is not None:
+        if ask.through not in mapped:
+            mapped[ask.through] = OnceAdded(through_view(rows, ask.through))
+        asked = mapped[ask.through]
+        joint = plan.joint_release(ask)
+        draws = joint.draw(rows.n_rows, rng, ledger)
+        values = joint.apply(asked, ask.point, draws)
+        if lookers.witness is not None:
+            for release, value, draw in zip(joint.releases, values, draws, strict=True):
+                shown = seen(release, 0, ask.point, value, draw, asked.rows, ask.through)
+                lookers.witness(shown)
+        sds = (draw.sigma / plan.size for draw in draws)
+        state = method.take(state, tuple(map(Answer, values, sds)))
+        passes += 1
+    found = method.outcome(state)
+    return Result(
+        found.V, passes, False, moment=found.moment, facts=found.facts, through=found.through
+    )

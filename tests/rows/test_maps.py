@@ -1,0 +1,160 @@
+"""Row maps: each row by itself, bounded at the end, printable, and the same by any way."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stillspace._frozen import FrozenArray
+from stillspace.parts.queries import SecondMoment
+from stillspace.rows import (
+    Affine,
+    ChosenRows,
+    Clip,
+    LeaveOut,
+    Lengths,
+    MemoryRows,
+    Pairs,
+    Project,
+    Sketch,
+    Sphere,
+    through_view,
+)
+from stillspace.rows.maps import checked_view, paired, view_text, width, with_bound, with_center
+
+NOWHERE = np.empty((0, 0))
+
+
+def basis(rng, D, m):
+    return FrozenArray.of(np.linalg.qr(rng.standard_normal((D, m)))[0])
+
+
+def views(rng, D):
+    center, scale = rng.standard_normal(D), np.exp(rng.standard_normal(D))
+    affine = Affine.of(center, scale, 9.0)
+    return [
+        (Sphere(),),
+        (affine, Sphere()),
+        (affine, Clip(1.5)),
+        (affine, Pairs(), Sphere()),
+        (affine, Sketch(D, 4, nonzeros=2), Sphere()),
+        (affine, Pairs(), Sphere(), LeaveOut(1.3)),
+        (affine, Sphere(), LeaveOut(2.0), Project(basis(rng, D, 3)), Sphere()),
+        (affine, Pairs(), Sphere(), Lengths()),
+    ]
+
+
+@pytest.mark.parametrize("k", range(8))
+@pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
+def test_a_replaced_row_replaces_one_mapped_row(rng, k, kind):
+    """The lemma of docs/privacy.md: all other mapped rows keep their bits."""
+    D, n = 6, 40
+    view = views(rng, D)[k]
+    X = rng.standard_normal((n, D))
+    X[rng.random(X.shape) < 0.1] = 9.0
+    Y = X.copy()
+    Y[7] = rng.standard_normal(D) * 100
+    pairs = rng.permutation(n).reshape(-1, 2)
+    make = {"f64": np.asarray, "f32": np.float32, "csr": sparse.csr_matrix}[kind]
+    mapped = [through_view(MemoryRows.of(make(A)), view, pairs).sphered() for A in (X, Y)]
+    changed = np.any(mapped[0] != mapped[1], axis=1)
+    assert changed.sum() <= 1
+    where = int(np.argmax((pairs == 7).any(axis=1))) if paired(view) else 7
+    assert not changed[np.arange(len(changed)) != where].any()
+    for A in mapped:
+        assert (np.linalg.norm(A, axis=1) <= 1 + 1e-12).all()
+        assert A.shape[1] == width(view, D)
+
+
+def test_maps_do_what_they_say(rng):
+    D = 5
+    X, center, scale = rng.standard_normal((30, D)) * 3, rng.standard_normal(D), np.arange(1.0, 6.0)
+    X[2, 1] = 9.0
+    want = (X - center) / scale
+    want[2, 1] = 0.0
+    affine = Affine.of(center, scale, 9.0)
+    np.testing.assert_allclose(np.concatenate(list(affine.blocks(X))), want, rtol=1e-15)
+    rows = MemoryRows.of(X).through(affine)
+    np.testing.assert_allclose(rows.sphered(), want, rtol=1e-14)
+    lengths = np.linalg.norm(want, axis=1)
+    sphered = rows.through(Sphere())
+    np.testing.assert_allclose(sphered.sphered(), want / lengths[:, None], rtol=1e-14)
+    middle = float(np.median(lengths))
+    cut = sphered.through(LeaveOut(middle))
+    assert np.array_equal(cut.sphered().any(axis=1), lengths < middle)
+    clipped = rows.through(Clip(middle)).sphered()
+    np.testing.assert_allclose(clipped, want / np.maximum(lengths, middle)[:, None], rtol=1e-14)
+    V = basis(rng, D, 2)
+    np.testing.assert_allclose(
+        sphered.through(Project(V)).sphered(), sphered.sphered() @ V.array, atol=1e-15
+    )
+
+
+def test_rows_without_a_bound_are_not_added_up(rng):
+    rows = MemoryRows.of(rng.standard_normal((10, 3)))
+    assert not rows.bounded
+    with pytest.raises(ValueError, match="length at most 1"):
+        rows.add(SecondMoment(3), NOWHERE, None)
+    assert rows.through(Sphere()).bounded
+    assert not rows.through(Sphere()).through(Project(basis(rng, 3, 2))).bounded
+
+
+def test_views_that_break_bounds_are_refused(rng):
+    V = Project(basis(rng, 3, 2))
+    for view in [
+        (),
+        (Affine(),),
+        (Sphere(), Affine()),
+        (Sphere(), Pairs()),
+        (Sphere(), V),
+        (Sphere(), Sketch(3, 2, nonzeros=1)),
+    ]:
+        with pytest.raises(ValueError, match=r"view must bound|followed by Sphere"):
+            checked_view(view)
+    for view in [(Sphere(),), (Clip(2.0), LeaveOut(1.0)), (Sphere(), V, Sphere())]:
+        assert checked_view(view) is view
+
+
+def test_a_row_is_centred_once(rng):
+    rows = MemoryRows.of(rng.standard_normal((10, 3))).through(Affine.of(np.ones(3)))
+    with pytest.raises(ValueError, match="once"):
+        rows.through(Affine.of(np.ones(3)))
+
+
+def test_views_are_values_and_can_be_read(rng):
+    one, two = (Affine.of(np.ones(3), np.full(3, 2.0)) for _ in range(2))
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one != Affine.of(np.ones(3), np.full(3, 2.5))
+    assert repr(one) != repr(Affine.of(np.full(3, 1.5), np.full(3, 2.0)))
+    text = view_text((one, Pairs(), Sphere(), LeaveOut(2.5)))
+    assert "differences of random pairs" in text
+    assert "length 2.5" in text
+
+
+def test_a_found_centre_is_in_the_units_of_the_cells():
+    view = (Affine.of(None, np.array([2.0, 4.0])), Sphere(), LeaveOut(1.0))
+    moved = with_center(view, np.array([1.0, 1.0]))
+    assert moved[0].center.array.tolist() == [2.0, 4.0]
+    assert moved[1:] == view[1:]
+    assert with_bound(view, Clip(3.0)) == (view[0], Clip(3.0))
+
+
+def test_frozen_arrays_cannot_be_changed():
+    kept = np.ones(3)
+    frozen = FrozenArray.of(kept)
+    kept[0] = 5.0
+    assert frozen.array.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="read-only"):
+        frozen.array[0] = 2.0
+
+
+def test_chosen_rows_are_rows(rng):
+    X = rng.standard_normal((20, 4))
+    numbers = np.array([3, 1, 17])
+    rows = MemoryRows.prepare(X)
+    chosen = ChosenRows(rows, numbers)
+    want = MemoryRows.prepare(X[numbers]).add(SecondMoment(4), NOWHERE, None)
+    assert np.array_equal(chosen.add(SecondMoment(4), NOWHERE, None), want)
+    one = chosen.add(SecondMoment(4), NOWHERE, np.array([2]))
+    assert np.array_equal(one, MemoryRows.prepare(X[17:18]).add(SecondMoment(4), NOWHERE, None))
+    assert (chosen.n_rows, chosen.n_columns, chosen.bounded) == (3, 4, True)

@@ -1,0 +1,144 @@
+"""Sums over jobs are exact: any partition, any order, and no overflow."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from stillspace.kernels import lane_terms
+from stillspace.kernels.words import CARRY, HIGH, LARGEST, LOW, add_words
+from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
+from stillspace.plans.release import Release
+from stillspace.rows import STANDARD, MemoryRows, Summation
+from stillspace.rows.layout import JOB_CELLS, LOOP_BLOCK, Layout
+from stillspace.rows.sums import ExactSum, total_of
+
+
+def as_fraction(total: ExactSum) -> list[Fraction]:
+    return [
+        (int(high) * Fraction(HIGH) + int(low) * Fraction(LOW)) * Fraction(total.unit)
+        for high, low in zip(total.high, total.low, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("norm_bound", [1.0, 1.5, 2.0, 3.0**0.5, 40.0])
+def test_words_hold_sums_to_the_last_bit_that_is_promised(rng, norm_bound):
+    parts = rng.standard_normal((200, 7)) * np.exp2(rng.integers(-60, 16, (200, 7)))
+    total = ExactSum((7,), norm_bound)
+    for part in parts:
+        total.add(part)
+    exact = [sum((Fraction(float(x)) for x in column), Fraction(0)) for column in parts.T]
+    for found, want in zip(as_fraction(total), exact, strict=True):
+        assert abs(found - want) <= 200 * Fraction(2) ** -71 * Fraction(total.unit)
+    assert norm_bound <= total.unit < 2 * norm_bound
+    np.testing.assert_allclose(total.value(), [float(x) for x in exact], rtol=1e-15, atol=1e-16)
+
+
+def test_any_order_and_any_grouping_gives_the_same_bits(rng):
+    parts = rng.standard_normal((300, 5)) * np.exp2(rng.integers(-40, 10, (300, 5)))
+    want = total_of(parts, (5,), 1.0)
+    for _ in range(5):
+        assert np.array_equal(total_of(parts[rng.permutation(300)], (5,), 1.0), want)
+    groups = [ExactSum((5,), 1.0) for _ in range(3)]
+    for i, part in enumerate(parts):
+        groups[i % 3].add(part)
+    merged = sum(g.high for g in groups), sum(g.low for g in groups)
+    whole = ExactSum((5,), 1.0)
+    for part in parts:
+        whole.add(part)
+    assert np.array_equal(merged[0] + (merged[1] >> CARRY), whole.high)
+    assert np.array_equal(merged[1] & ((1 << CARRY) - 1), whole.low)
+
+
+def test_the_low_word_is_carried_and_the_high_word_has_room():
+    high, low = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    part = np.array([np.nextafter(1.0, 0.0)])
+    for _ in range(5000):
+        add_words(part, 1.0, high, low)
+        assert 0 <= low[0] < 2**CARRY
+    found = int(high[0]) * Fraction(HIGH) + int(low[0]) * Fraction(LOW)
+    assert abs(found - 5000 * Fraction(part[0])) <= 5000 * Fraction(2) ** -71
+    most = 16 * 10**10  # rows of norm 1, far more than anyone has
+    assert most * 2**20 < 2**62
+
+
+def test_what_no_bounded_query_gives_is_total():
+    total = ExactSum((4,), 1.0)
+    total.add(np.array([np.nan, np.inf, -np.inf, 0.25]))
+    assert total.value().tolist() == [0.0, LARGEST, -LARGEST, 0.25]
+
+
+def test_terms_without_a_bound_are_added_in_order(rng):
+    parts = rng.standard_normal((50, 3)) * 1e300
+    want = np.zeros(3)
+    for part in parts:
+        want += part
+    assert np.array_equal(total_of(parts, (3,), np.inf), want)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_give_the_same_bits_for_any_partition_into_whole_jobs(rng, threads):
+    from threadpoolctl import threadpool_limits
+
+    D, r = 6, 2
+    job = Layout.of(D, D * r).job
+    X, V = rng.standard_normal((3 * job + 17, D)), np.eye(D)[:, :r] + 0.0
+    with threadpool_limits(threads):
+        whole = MemoryRows.prepare(X).add(Glad(D, r), V, None)
+    parts = ExactSum((D, r), 1.0)
+    for start in (2 * job, 0, job, 3 * job):
+        rows = MemoryRows.prepare(X[start : start + job])
+        parts.add(rows.add(Glad(D, r), V, None))  # a job alone is its own sum
+    assert np.array_equal(parts.value(), whole)
+
+
+def test_a_replaced_row_changes_one_job_alone(rng):
+    """What the slack under replace-one relies on: all other jobs keep their bits."""
+    D = 8
+    job = Layout.of(D, D * D).job
+    X = rng.standard_normal((2 * job, D))
+    Y = X.copy()
+    Y[3] = rng.standard_normal(D)
+    moved = [
+        MemoryRows.prepare(A[job:]).add(SecondMoment(D), np.empty((0, 0)), None) for A in (X, Y)
+    ]
+    assert np.array_equal(*moved)
+    gap = np.subtract(
+        *(MemoryRows.prepare(A).add(SecondMoment(D), np.empty((0, 0)), None) for A in (X, Y))
+    )
+    x, y = (A[3] / np.linalg.norm(A[3]) for A in (X, Y))
+    release = Release(SecondMoment(D), len(X), 5.0)
+    off = np.linalg.norm(gap - (np.outer(x, x) - np.outer(y, y)))
+    assert off <= 2 * release._summation_error()
+
+
+def test_the_slack_at_a_thousand_million_rows_is_small():
+    """Issue: noise may grow by half a percent at most, under both relations."""
+    for relation, limit in (("replace-one", 1e-6), ("add-or-remove-one", 5e-3)):
+        release = Release(Glad(50, 5), 10**9, 10.0, relation=relation)
+        event = release.event(0)
+        assert event.sensitivity(relation) <= release.sensitivity() * (1 + limit)
+
+
+@pytest.mark.parametrize("D", [1, 2, 20, 256, 4096, 10_000, 10**6])
+@pytest.mark.parametrize("r", [1, 10, 300])
+def test_no_job_is_longer_than_what_is_charged_for(D, r):
+    here = Layout.of(D, D * min(r, D))
+    assert here.job % here.block == 0
+    assert here.job <= STANDARD.job_rows(D)
+    assert 1 + here.block + here.job // here.block <= STANDARD.chain
+    assert STANDARD.job_cells == JOB_CELLS
+    assert lane_terms.WIDTH == LOOP_BLOCK
+
+
+def test_longer_chains_are_not_covered():
+    assert STANDARD.covers(STANDARD)
+    assert not STANDARD.covers(Summation(STANDARD.job_cells, STANDARD.chain + 1))
+    assert not STANDARD.covers(Summation(STANDARD.job_cells + 1, STANDARD.chain))
+
+
+def test_unbounded_queries_still_add_up(rng):
+    X, V = rng.standard_normal((700, 6)), np.eye(6)[:, :2]
+    found = MemoryRows.prepare(X).add(IrlsPower(6, 2), V, None)
+    assert np.isfinite(found).all()
+    assert found.any()
