@@ -4,9 +4,9 @@ For full-batch gradient descent on REAPER's cost G with projections onto H (dp-G
 
     E G(P̄) − min G ≤ m √((1 + σ² D(D+1)/2)/T),     m² = 2 min(r, D − r),
 
-with the best constant step, P̄ being the average of the points at which gradients were taken; and if REAPER's stability S_R is
-positive, E d(L̂, L*) ≤ (π/2) (E G(P̄) − min G)/S_R. Both are of order 1/n once T is of order n²ε²,
-as in the paper, which leaves out the factor of order D√r.
+with the best constant step. P̄ is the average of the points at which gradients were taken. If
+REAPER's stability S_R is positive, E d(L̂, L*) ≤ (π/2) (E G(P̄) − min G)/S_R. Both are of order 1/n
+once T is of order n²ε², as in the paper, which leaves out a factor of order D√r.
 """
 
 from __future__ import annotations
