@@ -1,92 +1,97 @@
-"""How many iterations and restarts the convergence theorems ask for (SPEC 6).
+"""The paper's convergence theorems with their slips repaired: runs with step size c₁ a T^−ν.
 
-With step size s = c₁ a T^−ν, ½ < ν < 1, d₀ = d_r²(V*, V₀), m₀ = 2d₀ and stability S, the proofs
-need of T, each with probability 1 − λ for the two noisy ones:
+The paper's proof bounds m_T = max d_r(V_k, L*) by a bound on the *squared* distance d_r². The
+start of its recursion is therefore √(2d₀), not 2d₀, and the number of iterations that halves d_r²
+grows as the start gets closer, like a^(−1/(2(1−ν))). So the paper's steps, which are proportional
+to a, do not converge linearly; `stillspace.theory.linear` has steps that do.
 
-    stay    s √T w/√λ ≤ d₀/2  and  s² T c/S ≤ d₀/2        the iterates stay within m₀
-    small   s < m₀/S                                      the contraction is one
-    settle  s m₀ (w/√λ / √(2sSm₀ − (sS)²) + c/S) ≤ a/2    what noise and steps leave
-    shrink  T s S/m₀ ≥ ln(2d₀/a)                          what is left of the start is ≤ a/2
+What holds (theorem 1 of docs/theory.md), with F₀ and F₁ the chordal distances √(Σ sin² θ_j) that
+belong to the start d₀ and the radius a: a run of T iterations with η = c₁ a T^−ν ends within
+d_r² ≤ a with probability 1 − λ if T meets three conditions.
 
-w is the size of the noise in a step: σ(√D + √r) for NGGD (F₁), 1 for SGGD (F₂; a stability is at
-most 1 away from its mean on the sphere), their sum for NSGGD (F₃). The constants c₁ and c = c(X)
-are not known in numbers: they are arguments. The paper prints the first condition alone as F, with
-c₁ for c₁² in one place and without it in the other; here all four are solved exactly.
+    stay    no iterate leaves the ball cos θ_max ≥ γ
+    settle  what noise and steps leave is below F₁
+    shrink  T steps are enough to go from F₀ to F₁
+
+All constants are proved, c(X) of the paper included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, exp, inf, log, sqrt
+from math import ceil, inf, sqrt
 from typing import Literal, TypeAlias
-
-from scipy.optimize import minimize_scalar
 
 from stillspace._shown import is_word_of, shown
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
+from stillspace.theory._walk import Drift, Noise, chordal_radius
 
 __all__ = ["IterationBound", "RestartSchedule", "iteration_bound", "largest_restarts", "restarts"]
 
 Method: TypeAlias = Literal["nggd", "sggd", "nsggd"]
 _MOST = 2.0**200
-"""Beyond this a number of iterations is infinite."""
-_MOST_RESTARTS = 2**20
-_HOPELESS = 1e6
+"""A number of iterations above this counts as infinite."""
+_MOST_RESTARTS = 200
+_SLACK = 0.25
+"""The part of the drift that pays for the random part of the steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class IterationBound:
-    """The least T of each condition; the theorem holds from `iterations` on."""
+    """The least T of each condition; the promise holds for `iterations` steps of size `step`."""
 
     stay: float
-    small: float
     settle: float
     shrink: float
+    gamma: float
+    """The promise needs S_γ at this γ: all iterates have cos θ_max ≥ γ."""
+    scale: float
+    """c₁ a."""
+    nu: float
 
     @property
     def iterations(self) -> float:
         """The least whole T that meets all of them; infinite if none does."""
-        most = max(self.stay, self.small, self.settle, self.shrink, 1.0)
+        most = max(self.stay, self.settle, self.shrink, 1.0)
         return inf if most == inf else float(ceil(most))
+
+    @property
+    def step(self) -> float:
+        """The step size c₁ a T^−ν of a run with `iterations` iterations."""
+        return 0.0 if self.iterations == inf else float(self.scale * self.iterations**-self.nu)
 
 
 @dataclass(frozen=True, slots=True)
 class RestartSchedule:
-    """The linear-convergence theorem: a first run, then runs with half the step each."""
+    """A first run from d₀ to a, then runs that halve the bound on d_r² each."""
 
-    method: Method
-    first: float
-    """Iterations of the first run."""
-    each: float
-    """Iterations of every later run."""
-    restarts: int
+    runs: tuple[IterationBound, ...]
     radius: float
-    """a: the first run ends within d_r² < a."""
+    """a: the first run ends within d_r² ≤ a."""
     failure: float
-    """λ: half of what one run may fail with (a quarter for NSGGD)."""
-    step: float
-    """Step size of the first run; halved at each restart."""
+    """λ: the probability that one run breaks its promise."""
+
+    @property
+    def restarts(self) -> int:
+        """The number of runs."""
+        return len(self.runs)
 
     @property
     def iterations(self) -> float:
-        """In all runs."""
-        return self.first + (self.restarts - 1) * self.each if self.restarts else 0.0
+        """The number of iterations of all runs."""
+        return float(sum(run.iterations for run in self.runs))
 
     @property
     def error(self) -> float:
-        """d_r² at the end: a/2^(R−1) after R runs, the first of which ends within a.
-
-        (The theorem's a/2^R counts the first run as a halving too.)
-        """
-        return self.radius / 2.0 ** (self.restarts - 1) if self.restarts else inf
+        """The bound on d_r² at the end: a/2^(R−1) after R runs."""
+        return self.radius / 2.0 ** (self.restarts - 1)
 
     @property
     def probability(self) -> float:
-        """1 − 2Rλ, or 1 − 4Rλ for NSGGD."""
-        per_run = 4.0 if self.method == "nsggd" else 2.0
-        return max(0.0, 1.0 - per_run * self.restarts * self.failure)
+        """The promise holds with this probability: 1 − Rλ."""
+        return max(0.0, 1.0 - self.restarts * self.failure)
 
 
 def iteration_bound(
@@ -98,48 +103,47 @@ def iteration_bound(
     D: int,
     r: int,
     sigma: float = 0.0,
+    batch_size: int = 1,
     failure: float = 0.01,
     nu: float = 0.75,
     c1: float = 1.0,
-    c: float = 1.0,
+    gamma: float | None = None,
+    gradient: float = 1.0,
 ) -> IterationBound:
-    """Return F₁ ("nggd"), F₂ ("sggd") or F₃ ("nsggd"), condition by condition.
+    """Return the iterations that lead from d_r² ≤ `start` to d_r² ≤ `radius`, by condition.
 
     Parameters
     ----------
+    method : {"nggd", "sggd", "nsggd"}
+        Noise and all rows; random batches; both.
     radius, start : float
-        a and d₀ = d_r²(V*, V₀): the run shall go from d₀ to a.
+        a and d₀ = d_r²(V*, V₀).
     stability : float
-        S_γ, for the stochastic ones S_{γ,E}; positive.
+        S_γ of all rows; positive. (The mean stability S_{γ,E} of batches is never larger.)
     sigma : float
-        Standard deviation of the noise on each entry of the mean gradient.
+        Standard deviation of the noise on each entry of the mean gradient; unused by "sggd".
+    batch_size : int
+        Rows per step, drawn with replacement; unused by "nggd".
     failure : float
-        λ.
-    nu, c1, c : float
-        ν of the step size, and the theorem's constants.
+        λ, the probability that the promise is broken.
+    nu, c1 : float
+        The step size is c₁ a T^−ν.
+    gamma : float, optional
+        The γ of `stability`. By default √(1 − 2F₀²), F₀ = √(r d₀(2 − d₀)): the ball reaches √2
+        times as far as the start.
+    gradient : float
+        An upper bound on the norm of the mean gradient; 1 always holds.
     """
-    _check(radius, start, stability, failure, nu, c1, c)
-    w = _noise(method, sigma, D, r) / sqrt(failure)
-    S, m0 = stability, 2.0 * start
-
-    def step(T: float) -> float:
-        return float(c1 * radius * T**-nu)
-
-    def stays(T: float) -> bool:
-        s = step(T)
-        return s * sqrt(T) * w <= start / 2.0 and s * s * T * c / S <= start / 2.0
-
-    def settles(T: float) -> bool:
-        s = step(T)
-        inside = 2.0 * s * S * m0 - (s * S) ** 2
-        return inside > 0.0 and s * m0 * (w / sqrt(inside) + c / S) <= radius / 2.0
-
-    return IterationBound(
-        stay=_least(stays),
-        small=_least(lambda T: step(T) < m0 / S),
-        settle=_least(settles),
-        shrink=_least(lambda T: T * step(T) * S / m0 >= log(2.0 * start / radius)),
-    )
+    first = _check(start, radius, stability, failure, nu, c1, gamma, D, r)
+    last = sqrt(radius * (2.0 - radius))
+    noise = _noise(method, sigma, batch_size, D, r)
+    if gamma is None:
+        gamma = sqrt(max(1.0 - 2.0 * first**2, 0.0))
+    scale = c1 * radius
+    if gamma * gamma + first * first >= 1.0:
+        return IterationBound(inf, inf, inf, gamma, scale, nu)
+    s, room = gamma * stability, sqrt(1.0 - gamma**2) - first
+    return _bound(first, last, s, room, gamma, scale, nu, gradient, noise, failure)
 
 
 def restarts(
@@ -152,25 +156,43 @@ def restarts(
     D: int,
     r: int,
     sigma: float = 0.0,
+    batch_size: int = 1,
     failure: float = 0.01,
     nu: float = 0.75,
     c1: float = 1.0,
-    c: float = 1.0,
+    gradient: float = 1.0,
 ) -> RestartSchedule:
     """Return the schedule of `count` runs: from d₀ to a, then each from a/2^(l−1) to a/2^l.
 
-    A later run starts within a and shall end within a/2; its conditions depend on their ratio ½
-    alone up to a factor a < 1 that only helps, so that F(½) is computed once, at a.
+    The later runs get longer: with steps proportional to a, halving d_r² takes more iterations the
+    smaller a is.
     """
-    if not isinstance(count, int) or count < 1:
-        msg = f"The number of runs must be a whole number of at least 1, got {count!r}."
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        msg = f"The number of runs must be a whole number of at least 1, got {shown(count)}."
         raise ValueError(msg)
-    facts = {"stability": stability, "D": D, "r": r, "sigma": sigma}
-    facts |= {"failure": failure, "nu": nu, "c1": c1, "c": c}
-    first = iteration_bound(method, radius=radius, start=start, **facts).iterations  # type: ignore[arg-type]
-    each = iteration_bound(method, radius=radius / 2.0, start=radius, **facts).iterations  # type: ignore[arg-type]
-    step = 0.0 if first == inf else c1 * radius * first**-nu
-    return RestartSchedule(method, first, each, count, radius, failure, step)
+    first = iteration_bound(
+        method,
+        radius=radius,
+        start=start,
+        stability=stability,
+        D=D,
+        r=r,
+        sigma=sigma,
+        batch_size=batch_size,
+        failure=failure,
+        nu=nu,
+        c1=c1,
+        gradient=gradient,
+    )
+    noise, runs = _noise(method, sigma, batch_size, D, r), [first]
+    for k in range(1, count):
+        a = radius / 2.0**k
+        f0, f1 = (sqrt(x * (2.0 - x)) for x in (2.0 * a, a))
+        # The run starts within f0, which is known better than d_r² ≤ 2a alone would tell.
+        room = sqrt(1.0 - first.gamma**2) - f0
+        s = first.gamma * stability
+        runs.append(_bound(f0, f1, s, room, first.gamma, c1 * a, nu, gradient, noise, failure))
+    return RestartSchedule(tuple(runs), radius, failure)
 
 
 def largest_restarts(
@@ -186,98 +208,142 @@ def largest_restarts(
     failure: float = 0.01,
     nu: float = 0.75,
     c1: float = 1.0,
-    c: float = 1.0,
+    gradient: float = 1.0,
 ) -> tuple[RestartSchedule | None, float]:
     """Return NGGD's longest schedule that (ε, δ) allows on n rows, and its σ; None if not even one.
 
     Full batches under replace-one: T releases with noise σ on the mean gradient (sensitivity 2/n)
     cost μ² = T (2/(nσ))². So T iterations need σ(T) = 2√T/(nμ), and more noise needs more
-    iterations: R runs are possible if T ≥ T₁(σ(T)) + (R − 1) T_½(σ(T)) for some T. (Batches cost
-    more than their σ tells; make a plan of them and read its guarantee.)
+    iterations. The least T that is enough for its own σ is a fixed point, found from below.
+    (Batches cost more than their σ tells; make a plan of them and read its guarantee.)
     """
     mu = mu_from_budget(epsilon, delta)
 
-    def schedule(count: int, T: float) -> tuple[RestartSchedule, float]:
-        sigma = 2.0 * sqrt(T) / (n * mu)
-        found = restarts(
-            "nggd",
-            count,
-            radius=radius,
-            start=start,
-            stability=stability,
-            D=D,
-            r=r,
-            sigma=sigma,
-            failure=failure,
-            nu=nu,
-            c1=c1,
-            c=c,
-        )
-        return found, sigma
-
-    def affordable(count: int) -> float | None:
-        """Return the T whose noise leaves most room for `count` runs, if that is enough."""
-
-        def lack(u: float) -> float:
-            needed = schedule(count, exp(u))[0].iterations
-            return log(needed) - u if needed < inf else _HOPELESS
-
-        # What is needed is a constant plus powers of T above 1: divided by T it falls, then rises.
-        least = log(max(schedule(count, 0.0)[0].iterations, 1.0))
-        if least > log(_MOST):
-            return None
-        best = minimize_scalar(lack, bounds=(least, least + 40.0), method="bounded")
-        candidates = [least + 1e-9, float(best.x)]
-        u = min(candidates, key=lack)
-        return exp(u) if lack(u) <= 0.0 else None
+    def affordable(count: int, needed: float) -> tuple[RestartSchedule | None, float]:
+        """Raise `needed`, too few iterations or just enough, until it pays for itself."""
+        while needed <= _MOST:
+            sigma = 2.0 * sqrt(needed) / (n * mu)
+            found = restarts(
+                "nggd",
+                count,
+                radius=radius,
+                start=start,
+                stability=stability,
+                D=D,
+                r=r,
+                sigma=sigma,
+                failure=failure,
+                nu=nu,
+                c1=c1,
+                gradient=gradient,
+            )
+            if found.iterations <= needed:
+                return found, sigma
+            needed = found.iterations
+        return None, inf
 
     best: tuple[RestartSchedule | None, float] = (None, inf)
-    low, high = 0, 1
-    while high < _MOST_RESTARTS and affordable(high) is not None:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if affordable(middle) is not None else (low, middle)
-    if low:
-        T = affordable(low)
-        assert T is not None
-        best = schedule(low, T)
+    needed = 1.0
+    for count in range(1, _MOST_RESTARTS):
+        found = affordable(count, needed)
+        if found[0] is None:
+            break
+        best, needed = found, found[0].iterations
     return best
 
 
-def _noise(method: str, sigma: float, D: int, r: int) -> float:
-    noise = sigma * (sqrt(D) + sqrt(r))
-    table = {"nggd": noise, "sggd": 1.0, "nsggd": noise + 1.0}
+def _bound(
+    first: float,
+    last: float,
+    s: float,
+    room: float,
+    gamma: float,
+    scale: float,
+    nu: float,
+    gradient: float,
+    noise: Noise,
+    failure: float,
+) -> IterationBound:
+    """Return the conditions of a run from f ≤ first to f ≤ last (lemma 5)."""
+    part = failure if noise.sigma == 0.0 else failure / 2.0
+
+    def at(T: float) -> tuple[float, Drift, float, float]:
+        step = scale * T**-nu
+        drift = Drift.of(s, gradient, noise, noise.tilt(step, T, part))
+        slack = _SLACK * drift.s
+        tail = drift.tail(slack, T, part) if drift.s > 0.0 else inf
+        return step, drift, slack, tail
+
+    def stays(T: float) -> bool:
+        step, _, _, tail = at(T)
+        return step * tail <= room
+
+    def settles(T: float) -> bool:
+        step, drift, slack, tail = at(T)
+        return drift.s > 0.0 and last / step - tail > drift.floor(slack)
+
+    def shrinks(T: float) -> bool:
+        step, drift, slack, tail = at(T)
+        return drift.s > 0.0 and drift.time(first / step, last / step - tail, slack) <= T
+
+    stay = _least(stays, 1.0)
+    settle = _least(settles, 1.0)
+    # Time is finite only where the run settles.
+    shrink = _least(shrinks, settle)
+    return IterationBound(stay, settle, shrink, gamma, scale, nu)
+
+
+def _noise(method: str, sigma: float, batch_size: int, D: int, r: int) -> Noise:
+    table = {
+        "nggd": (sigma, None),
+        "sggd": (0.0, batch_size),
+        "nsggd": (sigma, batch_size),
+    }
     if not is_word_of(method, table):
         msg = f"method must be one of 'nggd', 'sggd', 'nsggd', got {shown(method)}."
         raise ValueError(msg)
-    return table[method]
+    return Noise(D, r, *table[method])
 
 
-def _least(holds: Callable[[float], bool]) -> float:
-    """Return the least T ≥ 1 from which a condition holds, by doubling and bisection.
+def _least(holds: Callable[[float], bool], low: float) -> float:
+    """Return the least T ≥ low from which a condition holds, by doubling and bisection.
 
-    Each condition, once met, stays met: steps shrink with T and T·s grows.
+    Each condition, once met, stays met: T·s grows and s·log T shrinks. (Below T = 10 the latter may
+    grow first, so the doubling starts there unless the condition holds at `low` and up to there.)
     """
-    high = 1.0
+    if low == inf:
+        return inf
+    if all(holds(low * 1.1**k) for k in range(26)):
+        return low
+    high = 10.0 * low
     while not holds(high):
         high *= 2.0
         if high > _MOST:
             return inf
-    low = high / 2.0
-    for _ in range(80):
+    for _ in range(55):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if middle >= 1.0 and holds(middle) else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
 def _check(
-    radius: float, start: float, stability: float, failure: float, nu: float, c1: float, c: float
-) -> None:
+    start: float,
+    radius: float,
+    stability: float,
+    failure: float,
+    nu: float,
+    c1: float,
+    gamma: float | None,
+    D: int,
+    r: int,
+) -> float:
+    """Check the numbers and return F₀."""
     _checks.number("start", start, 0.0, 1.0, inside=False)
     _checks.number("radius", radius, 0.0, start)
     _checks.number("stability", stability, 0.0, inf)
     _checks.number("failure", failure, 0.0, 1.0)
     _checks.number("nu", nu, 0.5, 1.0)
     _checks.number("c1", c1, 0.0, inf)
-    _checks.number("c", c, 0.0, inf)
+    if gamma is not None:
+        _checks.number("gamma", gamma, 0.0, 1.0, inside=False)
+    return chordal_radius(start, D, _checks.dimension(r, D))

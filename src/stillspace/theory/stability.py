@@ -116,7 +116,7 @@ def alignment(
     total = len(X) if n is None else n
     if len(X) == 0 or total == 0:
         return Bounds(0.0, 0.0)
-    upper = _alignment_above(X)
+    upper = alignment_bound(X)
     rng = np.random.default_rng(random_state)
     found = max(_climb(X, V) for V in _alignment_starts(X, r, starts, also, rng))
     return Bounds(min(found, upper) / total, upper / total)
@@ -139,7 +139,7 @@ def stability(
     return Stability(gamma, certified, alignment(outer, r, n))
 
 
-def _alignment_above(X: FloatArray) -> float:
+def alignment_bound(X: FloatArray) -> float:
     """Return the proved bound on n·A, rounded upwards."""
     operations = sum(X.shape)
     spectral = sqrt(len(X)) * float(np.linalg.norm(X, 2))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import acos, asin, cos, pi, sin
+from math import acos, asin, cos, log, pi, sin, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
+from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
-__all__ = ["StartCondition", "pca_start"]
+__all__ = ["StartCondition", "pca_start", "private_pca_start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class StartCondition:
     """λ_r of the inliers' `X_inᵀX_in`."""
     outlier_norm: float
     """‖X_out‖², the largest eigenvalue of the outliers' `X_outᵀX_out`."""
+    noise: float = 0.0
+    """A bound on the norm of the noise on the second moment `XᵀX`; 0 without privacy."""
 
     @property
     def printed(self) -> float:
@@ -30,9 +33,9 @@ class StartCondition:
 
     @property
     def margin(self) -> float:
-        """`sin 2θ · λ_r − ‖X_out‖²` with θ = min(arccos γ, 45°): what must be positive."""
+        """`sin 2θ · λ_r − ‖X_out‖² − 2·noise`, θ = min(arccos γ, 45°): what must be positive."""
         angle = min(acos(self.gamma), pi / 4.0)
-        return sin(2.0 * angle) * self.inlier_eigenvalue - self.outlier_norm
+        return sin(2.0 * angle) * self.inlier_eigenvalue - self._disturbance
 
     @property
     def holds(self) -> bool:
@@ -41,10 +44,15 @@ class StartCondition:
 
     @property
     def cosine(self) -> float:
-        """The largest γ that is proved: cos θ with sin 2θ = ‖X_out‖²/λ_r; 0 if none is."""
-        if self.outlier_norm >= self.inlier_eigenvalue:
+        """The largest γ that is proved: cos θ, sin 2θ = (‖X_out‖² + 2·noise)/λ_r; 0 if none."""
+        if self._disturbance >= self.inlier_eigenvalue:
             return 0.0
-        return cos(asin(self.outlier_norm / self.inlier_eigenvalue) / 2.0)
+        return cos(asin(self._disturbance / self.inlier_eigenvalue) / 2.0)
+
+    @property
+    def _disturbance(self) -> float:
+        """The length of an interval that holds the eigenvalues of outliers' moment plus noise."""
+        return self.outlier_norm + 2.0 * self.noise
 
 
 def pca_start(
@@ -68,3 +76,32 @@ def pca_start(
     eigenvalue = float(values[r - 1]) if len(values) >= r else 0.0
     norm = float(np.linalg.norm(outer, 2)) ** 2 if len(outer) else 0.0
     return StartCondition(gamma, eigenvalue, norm)
+
+
+def private_pca_start(
+    inliers: npt.ArrayLike,
+    outliers: npt.ArrayLike,
+    r: int,
+    *,
+    gamma: float,
+    epsilon: float,
+    delta: float,
+    failure: float = 0.01,
+) -> StartCondition:
+    """Return the condition under which *private* PCA starts within cos θ_max ≥ γ of L*.
+
+    Private PCA adds symmetric Gaussian noise W to XᵀX, of variance σ² on the diagonal and σ²/2 off
+    it, with σ = √2/μ(ε, δ) for rows of length at most 1 (replace-one). What the condition promises
+    holds with probability 1 − `failure`.
+
+    Proof. The proof of `pca_start` uses of the outliers' moment B only that its eigenvalues lie in
+    an interval of length ‖B‖. Those of B + W lie in one of length ‖B‖ + 2‖W‖. And
+    ‖W‖ ≤ σ(√(2D) + √(2 ln(2/failure))): E λ_max(W) ≤ σ√(2D) (Sudakov–Fernique), λ_max is
+    1-Lipschitz in the Frobenius norm, and W and −W have one distribution.
+    """
+    _checks.number("failure", failure, 0.0, 1.0)
+    found = pca_start(inliers, outliers, r, gamma=gamma)
+    D = np.asarray(inliers).shape[1]
+    sigma = sqrt(2.0) / mu_from_budget(epsilon, delta)
+    noise = sigma * (sqrt(2.0 * D) + sqrt(2.0 * log(2.0 / failure)))
+    return StartCondition(found.gamma, found.inlier_eigenvalue, found.outlier_norm, noise)
