@@ -31,7 +31,7 @@ _STORED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 def is_exact(connection: sqlite3.Connection) -> bool:
     """Whether the file holds the tables and triggers of a ledger, unchanged, and nothing else."""
-    return sorted(connection.execute(_STORED), key=repr) == _expected()
+    return sorted(connection.execute(_STORED).fetchall(), key=repr) == _expected()
 
 
 @lru_cache(maxsize=1)
@@ -39,4 +39,4 @@ def _expected() -> list[tuple[str, ...]]:
     """Return what SQLite stores of our own script."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(SCRIPT)
-        return sorted(connection.execute(_STORED), key=repr)
+        return sorted(connection.execute(_STORED).fetchall(), key=repr)

@@ -19,7 +19,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from stillspace.exceptions import BudgetError
@@ -82,6 +82,10 @@ def opened(connect: Callable[[], sqlite3.Connection]) -> Iterator[sqlite3.Connec
     finally:
         _Process.connection = None
         if not _Process.forked_inside:
+            # A traceback may keep a cursor, and with it a closed connection, alive: its locks
+            # must go now.
+            with suppress(sqlite3.Error):
+                connection.rollback()
             connection.close()
 
 
