@@ -73,7 +73,7 @@ def refused(path, content):
 # A description with one value changed
 
 
-NOT_COUNTS = [None, True, "3", 2.5, -1, 0, [1], {}, 1 << 63, 10**400]
+NOT_COUNTS = [None, True, "3", 2.5, -1, 0, [1], {}, (1 << 40) + 1, 10**400]
 NOT_NUMBERS = [None, True, "1.0", [1.0], {}, -1.0, 10**400]
 NOT_TEXTS = [None, 1, True, ["a"], {}]
 NOT_LISTS = [None, 1, "abc", {"a": 1}, [1], [None], [["a"]]]
@@ -169,7 +169,7 @@ def test_more_releases_than_any_fit_has_are_refused(parts, sampling, stored, tmp
         for i in range(parts)
     ]  # fmt: skip
     said = refused(tmp_path / "m.npz", packed(members))
-    assert "more different releases" in said or "larger than" in said
+    assert "more different sampled" in said or "larger than" in said
 
 
 # Sizes

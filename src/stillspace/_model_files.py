@@ -20,6 +20,8 @@ MOST_NUMBERS = 1 << 23
 """The most numbers in one array of a model file: 64 MiB."""
 LONGEST_TEXT = 1 << 21
 """The most characters of the description. Python's objects for them take some 100 MB at worst."""
+MOST_NESTED = 1 << 16
+"""The most lists and objects in the description: an event has one per different release."""
 _HEADER = 1 << 12
 """More bytes than the header of an array has."""
 _END = 22
@@ -38,6 +40,8 @@ def read_model_file(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, FloatArr
         text = _array(archive, "about")
         if text.dtype.kind != "U" or text.shape != ():
             raise RefusedError("its description is no text")
+        if str(text).count("[") + str(text).count("{") > MOST_NESTED:
+            raise RefusedError("its description has more lists than that of any fit")
         about = json.loads(
             str(text), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object
         )

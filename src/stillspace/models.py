@@ -53,9 +53,9 @@ _FACTS = {
 _RELEASED = ("error_estimate", "route", "variances", "distance_quantiles", "pair_cut")
 _LONGEST_PARAMETER = LONGEST_TEXT // 8
 """A longer parameter (a centre of 13 000 columns, say) is left out; `center_` is stored anyway."""
-_MOST_PARTS, _MOST_SAMPLED_PARTS = 100_000, 8
-"""The most different releases of an event, and of those the most that sample rows: each of these
-needs a privacy loss distribution of its own. Fits of this package have one."""
+_MOST_SAMPLED_PARTS = 8
+"""The most different releases of an event that sample rows: each needs a privacy loss distribution
+of its own. Fits of this package have one."""
 _SECRET = "random_state"
 """Never stored: whoever has the seed of a fit can remove its noise."""
 
@@ -260,8 +260,8 @@ def _guarantee(stored: Any, *, private: bool) -> Guarantee:
             raise RefusedError("RobustPCA is never private, and its event says otherwise")
         return guarantee
     sampled = {e for e in singles if isinstance(e, GaussianEvent) and e.sampling != "all"}
-    if len(singles) > _MOST_PARTS or len(sampled) > _MOST_SAMPLED_PARTS:
-        raise RefusedError("its event has more different releases than any fit")
+    if len(sampled) > _MOST_SAMPLED_PARTS:
+        raise RefusedError("its event has more different sampled releases than any fit")
     if guarantee.private and not 0 < (guarantee.delta or 0) < 1:
         raise RefusedError("its delta is none of a private fit")
     if guarantee.private and not all(map(_has_noise, singles)):

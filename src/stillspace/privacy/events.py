@@ -242,9 +242,9 @@ def _of_type(kind: type, value: Any) -> Any:
 
 
 def _whole(value: Any) -> int:
-    """Return a stored count; 64 bits hold every number of steps, rows or coordinates."""
-    if not 0 <= _of_type(int, value) < 1 << 63:
-        raise ValueError("a stored count is negative or has more than 63 bits")
+    """Return a stored count; no run has 2⁴⁰ steps, rows or coordinates."""
+    if not 0 <= _of_type(int, value) <= 1 << 40:
+        raise ValueError("a stored count is negative or above 2**40")
     return int(value)
 
 
