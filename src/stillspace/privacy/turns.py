@@ -93,7 +93,7 @@ def _before_fork() -> None:
     _Process.lock.acquire()  # at once if it is this thread's own operation
 
 
-def _after_fork_in_parent() -> None:
+def _release_after_fork() -> None:
     _Process.lock.release()
 
 
@@ -104,7 +104,7 @@ def _after_fork_in_child() -> None:
         connection.set_authorizer(_deny)
         # One reference more than there are: not even the end of the interpreter closes it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-    _Process.lock.release()
+    _release_after_fork()
 
 
 def _deny(*_: Any) -> int:
@@ -114,6 +114,6 @@ def _deny(*_: Any) -> int:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
+        after_in_parent=_release_after_fork,
         after_in_child=_after_fork_in_child,
     )
