@@ -181,17 +181,17 @@ MUTANTS = [
         "        import shutil, tempfile\n"
         "        copied = object.__new__(type(self))\n"
         '        path = shutil.copy(self._path, tempfile.mkdtemp() + "/l")\n'
-        "        copied.__setstate__((path, self._terms, self._timeout, self._note))\n"
+        "        copied.__setstate__((path, self._terms, 60.0, self._note, None))\n"
         "        return copied",
         tests=LEDGER,
     ),
     Mutant(
         "two processes may decide on the same tally",
         "privacy/ledger.py",
-        "        terms, entries = _read(connection)\n        name",
-        "        terms, entries = _read(connection)\n"
-        '        connection.execute("COMMIT")\n'
-        '        connection.execute("BEGIN IMMEDIATE")\n        name',
+        "            known = self._current(connection, stamp)\n            name",
+        "            known = self._current(connection, stamp)\n"
+        '            connection.execute("COMMIT")\n'
+        '            connection.execute("BEGIN IMMEDIATE")\n            name',
         tests=LEDGER,
     ),
     Mutant(

@@ -19,10 +19,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from stillspace import __version__
 from stillspace._files import write_atomically
+from stillspace._model_files import (
+    KIND,
+    LONGEST_TEXT,
+    MOST_NUMBERS,
+    RefusedError,
+    read_model_file,
+)
+from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.estimators._private import QUANTILES
-from stillspace.privacy import Guarantee
+from stillspace.privacy import GaussianEvent, Guarantee, SingleEvent
 from stillspace.rows import Sketch
 
 __all__ = ["Model", "load_model", "save_model"]
@@ -32,16 +40,22 @@ Model: TypeAlias = RobustPCA | PrivateRobustPCA | PrivatePCA
 FORMAT = 2
 """Raised whenever an older version could not read the file right."""
 
-_KIND = "stillspace model"
 _SKETCH = "stillspace sketch"
 _CLASSES: dict[str, type[Model]] = {
     "PrivatePCA": PrivatePCA,
     "PrivateRobustPCA": PrivateRobustPCA,
     "RobustPCA": RobustPCA,
 }
-_ARRAYS = ("components", "center", "scale")
-_MEMBERS = {"about", *_ARRAYS}
+_FACTS = {
+    "kind", "format", "stillspace", "class", "parameters", "not_stored", "feature_names", "n_iter",
+    "converged", "sketch", "released", "plan", "privacy",
+}  # fmt: skip
 _RELEASED = ("error_estimate", "route", "variances", "distance_quantiles", "pair_cut")
+_LONGEST_PARAMETER = LONGEST_TEXT // 8
+"""A longer parameter (a centre of 13 000 columns, say) is left out; `center_` is stored anyway."""
+_MOST_SAMPLED_PARTS = 8
+"""The most different releases of an event that sample rows: each needs a privacy loss distribution
+of its own. Fits of this package have one."""
 _SECRET = "random_state"
 """Never stored: whoever has the seed of a fit can remove its noise."""
 
@@ -62,6 +76,12 @@ def save_model(estimator: Model, path: str | os.PathLike[str]) -> None:
         raise TypeError(msg)
     check_is_fitted(estimator)
     about = json.dumps(_about(estimator), ensure_ascii=False, allow_nan=False)
+    if len(about) > LONGEST_TEXT or estimator.components_.size > MOST_NUMBERS:
+        msg = (
+            f"The model has {estimator.components_.size} numbers and a description of {len(about)} "
+            f"characters; a model file holds at most {MOST_NUMBERS} and {LONGEST_TEXT}."
+        )
+        raise ValueError(msg)
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -76,23 +96,24 @@ def save_model(estimator: Model, path: str | os.PathLike[str]) -> None:
 def load_model(path: str | os.PathLike[str]) -> Model:
     """Return the fitted estimator that `save_model` wrote; no code in the file is ever run.
 
-    It transforms as the saved one did and `privacy_` computes its epsilon again from the stored
-    event. In place of `plan_` it has `plan_text_`, the plan in words. The file is not signed: the
-    guarantee is as good as the hands that it came from.
+    It transforms as the saved one did. `privacy_` computes its epsilon again from the event in
+    the file and says "as stated by the file": the file is not signed, so the guarantee is as good
+    as the hands that it came from. In place of `plan_` there is `plan_text_`, the plan in words.
     """
     with open(path, "rb") as file:
-        content = file.read()
-    try:
-        about, arrays = _read(content)
-        _check_format(about)
-        model = _rebuilt(about, arrays)
-        missing = [str(name) for name in about["not_stored"]]
-    except _OtherFormatError as error:
-        msg = f"{os.fspath(path)} {error}"
-        raise ValueError(msg) from None
-    except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
-        msg = f"{os.fspath(path)} is not a whole stillspace model file; it cannot be loaded."
-        raise ValueError(msg) from error
+        try:
+            about, arrays = read_model_file(file)
+            _check_format(about)
+            model = _rebuilt(about, arrays)
+            missing = _texts(about["not_stored"])
+        except _OtherFormatError as error:
+            msg = f"{os.fspath(path)} {error}"
+            raise ValueError(msg) from None
+        except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
+            reason = f" ({error})" if isinstance(error, RefusedError) else ""
+            name = os.fspath(path)
+            msg = f"{name} is not a whole stillspace model file{reason}; it cannot be loaded."
+            raise ValueError(msg) from error
     if missing:
         words = ", ".join(missing)
         msg = f"The model file could not hold these parameters: {words}; a new fit would need them."
@@ -112,14 +133,19 @@ def _about(estimator: Model) -> dict[str, Any]:
         if name == _SECRET:
             continue
         try:
-            parameters[name] = _plain(value)
+            plain = _plain(value)
         except TypeError:
             not_stored.append(name)
+            continue
+        if len(json.dumps(plain, allow_nan=False)) > _LONGEST_PARAMETER:
+            not_stored.append(name)
+        else:
+            parameters[name] = plain
     names = getattr(estimator, "feature_names_in_", None)
     plan = getattr(estimator, "plan_", None)
     converged = getattr(estimator, "converged_", None)
     return {
-        "kind": _KIND,
+        "kind": KIND,
         "format": FORMAT,
         "stillspace": __version__,
         "class": type(estimator).__name__,
@@ -167,35 +193,18 @@ def _plain(value: Any) -> Any:
     raise TypeError("JSON has no word for it")
 
 
-def _read(content: bytes) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """Return the JSON text and the arrays; anything unexpected raises."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        if set(stored.files) != _MEMBERS:
-            raise ValueError("other members than those of a model")
-        text = stored["about"]
-        if text.dtype.kind != "U" or text.shape != ():
-            raise ValueError("the description is no text")
-        about: dict[str, Any] = json.loads(str(text), parse_constant=_finite, parse_float=_finite)
-        arrays = {name: stored[name] for name in _ARRAYS}
-    if about["kind"] != _KIND:
-        raise ValueError("the description is of something else")
-    return about, arrays
-
-
-def _finite(text: str) -> float:
-    """Return a number of the description; NaN and infinity are never written."""
-    if not np.isfinite(float(text)):
-        raise ValueError("a number is not finite")
-    return float(text)
-
-
 def _check_format(about: Mapping[str, Any]) -> None:
-    if about["format"] != FORMAT:
+    found = about["format"]
+    if type(found) is not int:
+        raise RefusedError("its format is no whole number")
+    if found != FORMAT:
         msg = (
-            f"is a model of format {about['format']!r}, written by stillspace "
-            f"{about.get('stillspace')!r}; this version reads format {FORMAT}."
+            f"is a model of format {shown(found)}, written by stillspace "
+            f"{shown(about.get('stillspace'))}; this version reads format {FORMAT}."
         )
         raise _OtherFormatError(msg)
+    if set(about) != _FACTS:
+        raise RefusedError("its description has other facts than those of a model")
 
 
 def _parameter(value: Any) -> Any:
@@ -207,6 +216,9 @@ def _parameter(value: Any) -> Any:
 
 def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Model:
     """Return an estimator with the attributes of the one that was saved, each checked."""
+    for name, kind in (("parameters", dict), ("released", dict), ("class", str)):
+        if type(about[name]) is not kind:
+            raise RefusedError(f"its {name} is not of the right type")
     sketch = None if about["sketch"] is None else Sketch.from_dict(about["sketch"])
     _check_arrays(arrays, sketch)
     parameters = {name: _parameter(value) for name, value in about["parameters"].items()}
@@ -218,32 +230,74 @@ def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Mode
     if not isinstance(model, RobustPCA):
         _set_released(model, about["released"])
     model.n_iter_ = _count(about["n_iter"])
-    model.plan_text_ = str(about["plan"])
-    model.privacy_ = Guarantee.from_dict(about["privacy"])
+    model.plan_text_ = _text(about["plan"])
+    model.privacy_ = _guarantee(about["privacy"], private=not isinstance(model, RobustPCA))
     if about["converged"] is not None:
-        model.converged_ = bool(about["converged"])
-    names = about["feature_names"]
-    if names is not None:
+        if type(about["converged"]) is not bool:
+            raise RefusedError("whether it converged is neither true nor false")
+        model.converged_ = about["converged"]
+    if about["feature_names"] is not None:
+        names = _texts(about["feature_names"])
         if len(names) != model.n_features_in_:
-            raise ValueError("not one name a feature")
-        model.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+            raise RefusedError("it does not have one name per feature")
+        model.feature_names_in_ = np.array(names, dtype=object)
     checked: Model = model
     return checked
+
+
+def _guarantee(stored: Any, *, private: bool) -> Guarantee:
+    """Return the guarantee in the file, if a fit of this class can have such an event.
+
+    A private class reads rows through releases with noise alone, at least one of them. Their
+    number is limited, since ε is computed from all of them whenever somebody asks.
+    """
+    guarantee = Guarantee.from_dict(stored)
+    singles = [single for single, _ in guarantee.event]
+    if not singles or any(count < 1 for _, count in guarantee.event):
+        raise RefusedError("its event is empty, but every fit reads rows")
+    if not private:
+        if guarantee.private or not guarantee.event.non_private_reasons:
+            raise RefusedError("RobustPCA is never private, and its event says otherwise")
+        return guarantee
+    sampled = {e for e in singles if isinstance(e, GaussianEvent) and e.sampling != "all"}
+    if len(sampled) > _MOST_SAMPLED_PARTS:
+        raise RefusedError("its event has more different sampled releases than any fit")
+    if guarantee.private and not 0 < (guarantee.delta or 0) < 1:
+        raise RefusedError("its delta is none of a private fit")
+    if guarantee.private and not all(map(_has_noise, singles)):
+        raise RefusedError("its event has a release without noise and claims to be private")
+    return guarantee
+
+
+def _has_noise(event: SingleEvent) -> bool:
+    return not isinstance(event, GaussianEvent) or (event.sigma > 0 and event.norm_bound > 0)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise RefusedError("something that is no text stands where a text belongs")
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    if type(value) is not list:
+        raise RefusedError("something that is no list stands where a list of texts belongs")
+    return [_text(item) for item in value]
 
 
 def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     """Set what was released besides the subspace; numbers that no fit releases raise."""
     model.error_estimate_ = _released_number(released["error_estimate"])
-    model.route_ = str(released["route"])
+    model.route_ = _text(released["route"])
     cut = released.get("pair_cut")
     if cut == 0.0:
-        raise ValueError("a length from which pairs are left out is positive")
+        raise RefusedError("a length from which pairs are left out is positive")
     model.pair_cut_ = None if cut is None else _released_number(cut)
     lengths = {"variances": len(model.components_), "distance_quantiles": len(QUANTILES)}
     for name, length in lengths.items():
         value = released[name]
         if value is not None and len(value) != length:
-            raise ValueError("not as many numbers as a fit releases")
+            raise RefusedError("not as many numbers as a fit releases")
         made = None if value is None else np.array([_released_number(item) for item in value])
         setattr(model, f"{name}_", made)
 
@@ -253,27 +307,37 @@ def _released_number(value: Any) -> float:
     if value is None:
         return np.nan
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0.0:
-        raise ValueError("not a number that a fit releases")
+        raise RefusedError("not a number that a fit releases")
     return float(value)
 
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError("not a number of iterations")
+        raise RefusedError("not a number of iterations")
     return value
 
 
 def _check_arrays(arrays: Mapping[str, FloatArray], sketch: Sketch | None) -> None:
     """Raise unless the arrays can be a subspace with its centre and scale."""
     if any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values()):
-        raise ValueError("an array does not hold finite numbers")
+        raise RefusedError("an array does not hold finite numbers")
     r, width = arrays["components"].shape
     D = width if sketch is None else sketch.n_features
     if sketch is not None and sketch.n_components != width:
-        raise ValueError("the components are not of the sketch")
+        raise RefusedError("the components are not of the sketch")
     if not 1 <= r < width or arrays["center"].shape != (D,) or arrays["scale"].shape != (D,):
-        raise ValueError("the shapes do not fit together")
+        raise RefusedError("the shapes do not fit together")
     if not (arrays["scale"] > 0.0).all():
-        raise ValueError("a scale is not positive")
-    if not np.allclose(arrays["components"] @ arrays["components"].T, np.eye(r), atol=1e-6):
-        raise ValueError("the components are not orthonormal")
+        raise RefusedError("a scale is not positive")
+    if not _is_orthonormal(arrays["components"]):
+        raise RefusedError("the components are not orthonormal")
+
+
+def _is_orthonormal(V: FloatArray) -> bool:
+    """Whether V Vᵀ is the identity, by its products with 16 random vectors.
+
+    The product V Vᵀ itself of a crafted file could take minutes. An entry that is wrong by 1e-5 or
+    more shows in each of the 16 products with probability above 0.9.
+    """
+    probes = np.random.default_rng().standard_normal((len(V), 16))
+    return bool(np.abs(V @ (V.T @ probes) - probes).max() < 1e-6 * max(1.0, np.sqrt(len(V))))

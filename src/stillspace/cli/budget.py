@@ -51,7 +51,13 @@ def create(
         raise UsageError(msg)
     options: dict[str, Any] = {"kind": kind, "neighboring_relation": relation}
     made = Budget(
-        ledger, epsilon, delta, orders=order or None, rows_per_person=rows_per_person, **options
+        ledger,
+        epsilon,
+        delta,
+        orders=order or None,
+        rows_per_person=rows_per_person,
+        mode="create",
+        **options,
     )
     say("Made:", str(made))
 

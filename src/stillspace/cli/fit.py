@@ -190,7 +190,7 @@ def _ledger(path: Path | None) -> Budget | None:
         return None
     from stillspace.privacy import Budget  # noqa: PLC0415
 
-    return Budget(path)
+    return Budget(path, mode="open")
 
 
 def _table(file: Path, header: bool | None, delimiter: str) -> Table:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba.core.compiler_lock import global_compiler_lock
+
+if hasattr(os, "register_at_fork"):
+    # A fork while another thread compiles would leave numba's lock locked in the child for good.
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -2,12 +2,12 @@
 
 from stillspace.privacy.accounting import (
     PrivacyCurve,
-    calibrate,
     check_sampler,
     full_batch_mu,
     privacy_curve,
 )
 from stillspace.privacy.budget import Budget
+from stillspace.privacy.calibration import calibrate
 from stillspace.privacy.events import (
     RELATIONS,
     ComposedEvent,

@@ -1,4 +1,4 @@
-"""From an event to its privacy curve, and from a budget to the noise that keeps it (SPEC 4).
+"""From an event to its privacy curve (SPEC 4).
 
 Which accountant applies follows from the event alone: all rows, the exact Gaussian curve; sampled
 rows, privacy loss distributions. What none of them covers is refused by name.
@@ -7,7 +7,6 @@ rows, privacy loss distributions. What none of them covers is refused by name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -24,12 +23,9 @@ from stillspace.privacy.gaussian import (
     GaussianCurve,
     check_delta,
     check_epsilon,
-    mu_from_budget,
 )
-from stillspace.privacy.masses import loss_scale
 from stillspace.privacy.pld import LossCurve
 from stillspace.privacy.profiles import StepProfile, step_profiles
-from stillspace.privacy.roots import smallest_root
 
 SAMPLER_SHARE = 1e-3
 """The largest part of δ that an inexact normal sampler may use (SPEC 4, "Noise")."""
@@ -126,7 +122,7 @@ class SampledNoiseCurve:
 
     def get_delta(self, epsilon: float) -> float:
         """Return δ(ε) + (1 + e^ε) τ, at most 1."""
-        return min(1.0, self.ideal.get_delta(epsilon) + _sampler_term(epsilon, self.sampler_error))
+        return min(1.0, self.ideal.get_delta(epsilon) + sampler_term(epsilon, self.sampler_error))
 
     def get_epsilon(self, delta: float) -> float:
         """Return the smallest ε with get_delta(ε) <= delta, or infinity if there is none.
@@ -139,14 +135,14 @@ class SampledNoiseCurve:
         for _ in range(50):
             if epsilon == math.inf or self.get_delta(epsilon) <= delta:
                 return epsilon
-            left = delta - _sampler_term(epsilon, self.sampler_error)
+            left = delta - sampler_term(epsilon, self.sampler_error)
             if left <= 0:
                 return math.inf
             epsilon = max(self.ideal.get_epsilon(left), epsilon) * (1 + 1e-12)
         return math.inf
 
 
-def _sampler_term(epsilon: float, sampler_error: float) -> float:
+def sampler_term(epsilon: float, sampler_error: float) -> float:
     """(1 + e^ε) τ, rounded up."""
     if sampler_error == 0:
         return 0.0
@@ -164,24 +160,25 @@ def privacy_curve(
     that promise nothing anyway.
     """
     check_relation(relation)
-    curve = _ideal_curve(event, relation)
+    curve = ideal_curve(event, relation)
     error = event.sampler_error
     return curve if ideal_sampler or error == 0 else SampledNoiseCurve(curve, error)
 
 
 @lru_cache(maxsize=64)
-def _ideal_curve(event: ComposedEvent, relation: Relation) -> PrivacyCurve:
+def ideal_curve(event: ComposedEvent, relation: Relation) -> PrivacyCurve:
+    """Return the curve of `event` as if its normals came from an exact sampler."""
     if event.non_private_reasons:
         return NoGuarantee()
     tested = [single for single, _ in event if isinstance(single, TestedEvent)]
     if tested:
         return _tested_curve(event, tested[0], relation)
-    mu, sampled = _split(event, relation)
+    mu, sampled = split_event(event, relation)
     if mu == math.inf:
         return NoGuarantee()
     if not sampled:
         return GaussianCurve(mu)
-    directions = _directions(mu, sampled, relation)
+    directions = loss_directions(mu, sampled, relation)
     return LossCurve(directions) if directions else NoGuarantee()
 
 
@@ -195,7 +192,7 @@ def _tested_curve(event: ComposedEvent, tested: TestedEvent, relation: Relation)
     return TestedCurve(tested.epsilon, tested.delta)
 
 
-def _split(
+def split_event(
     event: ComposedEvent, relation: Relation
 ) -> tuple[float, tuple[tuple[GaussianEvent, int], ...]]:
     """Return μ of all full-batch parts together, and the sampled parts, equal ones joined."""
@@ -221,7 +218,7 @@ def full_batch_mu(event: ComposedEvent, relation: Relation) -> float:
     """Return the μ of an event whose parts all read all rows, rounded up."""
     if event.non_private_reasons:
         raise NotAccountedError(f"this has no μ: {'; '.join(event.non_private_reasons)}.")
-    mu, sampled = _split(event, relation)
+    mu, sampled = split_event(event, relation)
     if sampled:
         raise NotAccountedError("only releases of all rows have a μ; sampled steps have a curve.")
     return mu
@@ -254,7 +251,7 @@ def check_accounted(event: GaussianEvent, relation: Relation) -> None:
         )
 
 
-def _directions(
+def loss_directions(
     mu: float, sampled: tuple[tuple[GaussianEvent, int], ...], relation: Relation
 ) -> tuple[tuple[tuple[StepProfile, int], ...], ...]:
     """Return the steps of each direction: ("remove", "add") or one symmetric direction.
@@ -277,105 +274,12 @@ def _directions(
     return tuple(tuple(direction) for direction in directions)
 
 
-def calibrate(
-    make_event: Callable[[float], ComposedEvent],
-    relation: Relation,
-    epsilon: float,
-    delta: float,
-) -> float:
-    """Return the smallest noise scale whose event satisfies (ε, δ).
-
-    `make_event(z)` is the whole event at noise scale z > 0; its noise grows with z, and parts of
-    it may not depend on z. The returned scale was checked: `get_delta(epsilon) <= delta`. It is
-    the smallest such scale to about 1e-13 (all rows) or 1e-4 (sampled rows).
-    """
-    check_relation(relation)
-    check_epsilon(epsilon)
-    if not 0 < delta < 1 or epsilon == math.inf:
-        raise ValueError(
-            f"epsilon is {epsilon!r} and delta {delta!r}; noise is calibrated for a finite "
-            "epsilon and 0 < delta < 1."
-        )
-    probe = make_event(1.0)
-    if probe.non_private_reasons:
-        raise NotAccountedError(
-            f"no amount of noise makes this private: {'; '.join(probe.non_private_reasons)}."
-        )
-    check_sampler(probe, epsilon, delta)
-    left = delta - _sampler_term(epsilon, probe.sampler_error)
-    target = mu_from_budget(epsilon, left)
-    sampled = bool(_split(probe, relation)[1])
-
-    def excess(log_z: float) -> float:
-        """How far the event is above the budget, as log of a ratio of μ.
-
-        Of a sampled event, μ is that of the Gaussian curve with the same δ at ε: nearly
-        proportional to 1/z, so that few evaluations are needed.
-        """
-        event = make_event(math.exp(log_z))
-        if not sampled:
-            return _log_ratio(_split(event, relation)[0], target)
-        found = _ideal_curve(event, relation).get_delta(epsilon)
-        return _log_ratio(mu_from_budget(epsilon, found), target)
-
-    start = _start(make_event, relation, target) if sampled else 0.0
-    log_z = smallest_root(excess, start, -1.0, 5e-5 if sampled else 2e-14)
-    # The promise itself, with everything in it, at the very number that is returned.
-    step = 1e-14
-    while log_z is not None and step < 1e-3:
-        scale = math.exp(log_z)
-        curve = privacy_curve(make_event(scale), relation)
-        # Both readings of it: get_epsilon rounds up, and may not show more than was asked for.
-        # (Sampled scales lie a tolerance above the root, where this is so anyway.)
-        if curve.get_delta(epsilon) <= delta and (sampled or curve.get_epsilon(delta) <= epsilon):
-            return scale
-        log_z, step = log_z + step, 2 * step
-    raise ValueError(_no_scale(epsilon, delta))
-
-
 def check_sampler(event: ComposedEvent, epsilon: float, delta: float) -> None:
     """Refuse a sampler whose error would use more than a thousandth of δ (SPEC 4, "Noise")."""
-    term = _sampler_term(epsilon, event.sampler_error)
+    term = sampler_term(epsilon, event.sampler_error)
     if term > SAMPLER_SHARE * delta:
         raise NotAccountedError(
             f"the error of the normal sampler adds {term:.3g} to delta at epsilon={epsilon:g}, "
             f"more than the {SAMPLER_SHARE * delta:.3g} allowed; use fewer columns or iterations, "
             "a smaller epsilon or a larger delta."
         )
-
-
-def _log_ratio(mu: float, target: float) -> float:
-    if mu == 0:
-        return -math.inf
-    return math.log(mu / target) if target > 0 and mu < math.inf else math.inf
-
-
-def _no_scale(epsilon: float, delta: float) -> str:
-    return (
-        f"no noise scale satisfies epsilon={epsilon:g}, delta={delta:g}: the parts of the event "
-        "that do not depend on it use the whole budget already; give those parts a smaller share."
-    )
-
-
-def _start(
-    make_event: Callable[[float], ComposedEvent], relation: Relation, target: float
-) -> float:
-    """Return log z where the steps' losses, added as if normal, have standard deviation `target`.
-
-    Only where the search starts (a central limit theorem proves nothing here).
-    """
-
-    def scale(log_z: float) -> float:
-        mu, sampled = _split(make_event(math.exp(log_z)), relation)
-        directions = _directions(mu, sampled, relation)
-        return loss_scale(directions[0]) if directions else math.inf
-
-    low, high = -1.0, 1.0
-    while scale(low) < target and low > -30:
-        low -= 2.0
-    while scale(high) > target and high < 30:
-        high += 2.0
-    for _ in range(7):
-        middle = (low + high) / 2
-        low, high = (middle, high) if scale(middle) > target else (low, middle)
-    return high

@@ -8,14 +8,18 @@ import os
 from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
-from stillspace._shown import shown
+from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
+from stillspace.privacy.chain import Entry
 from stillspace.privacy.events import ComposedEvent, Relation
-from stillspace.privacy.filters import Charge, Kind, Tally, Terms, charge_of, fixed_terms
-from stillspace.privacy.ledger import Entry
+from stillspace.privacy.filters import Kind, Tally, Terms, charge_of, fixed_terms
+from stillspace.privacy.ledger import LedgerFile, Link, Proposal
+
+Mode: TypeAlias = Literal["open-or-create", "open", "create"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class Budget:
@@ -43,6 +47,9 @@ class Budget:
         A replace-one ledger also takes add-or-remove-one fits, charged under replace-one.
     rows_per_person : int, default=1
         Whom the ledger protects: fits must be made for at least as many.
+    mode : {"open-or-create", "open", "create"}, default="open-or-create"
+        "open" never makes a file: a ledger that was deleted or moved is then an error, not a new
+        budget. "create" never opens one: it raises if something of this name is there.
     note : str, default=""
         Written down with every fit that is charged through this handle: why it was made. Public.
     timeout : float, default=60
@@ -60,7 +67,7 @@ class Budget:
     (True, 1)
     """
 
-    __slots__ = ("_note", "_path", "_terms", "_timeout")
+    __slots__ = ("_ledger", "_note", "_path", "_terms")
 
     def __init__(
         self,
@@ -72,12 +79,15 @@ class Budget:
         orders: Iterable[float] | None = None,
         neighboring_relation: Relation | None = None,
         rows_per_person: int | None = None,
+        mode: Mode = "open-or-create",
         note: str = "",
         timeout: float = 60.0,
     ) -> None:
         self._path = os.path.abspath(os.fspath(path))
         self._note = str(note)
-        self._timeout = float(timeout)
+        self._ledger = LedgerFile(self._path, _checked_timeout(timeout))
+        if not is_word_of(mode, MODES):
+            raise ValueError(f"mode is {shown(mode)}; it must be one of {', '.join(MODES)}.")
         given = {
             "epsilon": epsilon,
             "delta": delta,
@@ -86,12 +96,27 @@ class Budget:
             "neighboring_relation": neighboring_relation,
             "rows_per_person": rows_per_person,
         }
-        if not os.path.lexists(self._path):
-            self._create(given)
-        self._terms, _ = ledger.read(self._path, self._timeout)
+        if mode == "create" or (mode != "open" and not os.path.lexists(self._path)):
+            made = self._create(given)
+            if mode == "create" and not made:
+                msg = (
+                    f"{self._path} exists already, and mode='create' only makes new ledgers; give "
+                    "another path, or mode='open' to use the ledger that is there."
+                )
+                raise BudgetError(msg)
+        elif not os.path.lexists(self._path):
+            msg = (
+                f"There is no ledger at {self._path}, and mode='open' makes none; if it was moved "
+                "or deleted, put it back: a new ledger would forget all earlier fits."
+            )
+            raise BudgetError(msg)
+        self._ledger.read()
+        assert self._ledger.terms is not None  # read
+        self._terms: Terms = self._ledger.terms
         self._check_same(given)
 
-    def _create(self, given: dict[str, Any]) -> None:
+    def _create(self, given: dict[str, Any]) -> bool:
+        """Make the ledger; False if there is a file of this name already."""
         if given["epsilon"] is None or given["delta"] is None:
             msg = f"There is no ledger at {self._path}; give epsilon and delta to create one."
             raise BudgetError(msg)
@@ -99,7 +124,7 @@ class Budget:
             msg = f"The folder of {self._path} is not there; make it first."
             raise BudgetError(msg)
         terms = fixed_terms(**{k: v for k, v in given.items() if v is not None})
-        ledger.create(self._path, terms)  # False: another process was first, and is compared with
+        return ledger.create(self._path, terms, self._ledger.timeout)
 
     def _check_same(self, given: dict[str, Any]) -> None:
         for name, value in given.items():
@@ -176,24 +201,22 @@ class Budget:
         told = {"plan": str(plan), "delta": stated, "note": str(note or self._note)}
         about = json.dumps(told, sort_keys=True, allow_nan=False)
 
-        def decide(terms: Terms, entries: list[Entry]) -> tuple[str, str, Charge, str, str]:
-            self._check_terms(terms)
-            before = Tally.of(terms, [entry.charge for entry in entries])
+        def decide(before: Tally) -> Proposal:
             after = before.plus(charge)
             if not after.kept:
                 raise BudgetExceededError(_too_little(before, after))
             return str(name), neighboring_relation, charge, text, about
 
-        return ledger.append(self._path, self._timeout, decide)
+        return self._ledger.append(decide)
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all charges, oldest first: public facts only."""
-        return tuple(self._read()[1])
+        return tuple(self._ledger.read())
 
     def shares(self) -> tuple[float, ...]:
         """Return each entry's part of the budget, at the order that has the most left."""
-        terms, entries = self._read()
-        tally = Tally.of(terms, [entry.charge for entry in entries])
+        entries = self._ledger.read()
+        tally = Tally.of(self._terms, [entry.charge for entry in entries])
         j, limit = tally.best
         return tuple(float(Fraction(entry.charge.amounts[j], limit)) for entry in entries)
 
@@ -202,17 +225,17 @@ class Budget:
 
         A part of μ² (or of a Rényi divergence), which adds up; ε does not.
         """
-        share = self._tally().share
+        share = self._ledger.tally().share
         return math.nextafter(float(share), 1.0) if share else 0.0
 
     def remaining(self) -> float:
         """Return the part of the budget that is left, 0 to 1, rounded down."""
-        left = 1 - self._tally().share
+        left = 1 - self._ledger.tally().share
         return max(math.nextafter(float(left), 0.0), 0.0) if left < 1 else 1.0
 
     def largest_epsilon(self, delta: float | None = None) -> float:
         """Return the ε that one more full-batch fit can have at `delta` (the ledger's if None)."""
-        return self._tally().largest_epsilon(self.delta if delta is None else delta)
+        return self._ledger.tally().largest_epsilon(self.delta if delta is None else delta)
 
     def head(self) -> str:
         """Return the last link of the hash chain, to be kept elsewhere (see `verify`)."""
@@ -222,38 +245,23 @@ class Budget:
     def verify(self, head: str = "") -> None:
         """Check the file; with a `head` of before, also that all entries up to it are still there.
 
-        Every operation checks the chain. It shows a changed, removed or reordered entry. Only a
-        head kept elsewhere shows that an older copy of the file, or one written anew, was put in
-        its place.
+        This checks the whole chain. It shows a changed, removed or reordered entry. This handle
+        also notices if entries that it saw are gone. Only a head kept elsewhere shows that an
+        older copy of the file, or one written anew, was put in its place before it was opened.
         """
-        if head and head not in {entry.hash for entry in self.entries()}:
+        if head not in {"", *(entry.hash for entry in self.entries())}:
             msg = f"The ledger {self._path} is not the one that had this head, or lost entries."
-            raise BudgetError(msg)
-        self._read()
-
-    def _read(self) -> tuple[Terms, list[Entry]]:
-        terms, entries = ledger.read(self._path, self._timeout)
-        self._check_terms(terms)
-        return terms, entries
-
-    def _tally(self) -> Tally:
-        terms, entries = self._read()
-        return Tally.of(terms, [entry.charge for entry in entries])
-
-    def _check_terms(self, stored: Terms) -> None:
-        if stored != self._terms:
-            msg = f"{self._path} is another ledger than the one that was opened; open it again."
             raise BudgetError(msg)
 
     def __str__(self) -> str:
-        terms, entries = self._read()
-        tally = Tally.of(terms, [entry.charge for entry in entries])
+        entries = self._ledger.read()
+        tally = Tally.of(self._terms, [entry.charge for entry in entries])
         fits = f"{len(entries)} fit{'s' if len(entries) != 1 else ''}"
         return (
             f"Ledger {self._path}: ({self.epsilon:g}, {self.delta:g})-differential privacy under "
             f"{self.neighboring_relation} for all fits charged to it together "
-            f"({_kind_in_words(terms)}). {_percent(tally.share)} is spent by {fits}; one more fit "
-            f"that reads all rows in each step can have epsilon up to "
+            f"({_kind_in_words(self._terms)}). {_percent(tally.share)} is spent by "
+            f"{fits}; one more fit that reads all rows in each step can have epsilon up to "
             f"{_down(tally.largest_epsilon(self.delta))} at delta={self.delta:g}."
         )
 
@@ -275,11 +283,19 @@ class Budget:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __getstate__(self) -> tuple[str, Terms, float, str]:
-        return self._path, self._terms, self._timeout, self._note
+    def __getstate__(self) -> tuple[str, Terms, float, str, Link | None]:
+        return self._path, self._terms, self._ledger.timeout, self._note, self._ledger.link
 
-    def __setstate__(self, state: tuple[str, Terms, float, str]) -> None:
-        self._path, self._terms, self._timeout, self._note = state
+    def __setstate__(self, state: tuple[str, Terms, float, str, Link | None]) -> None:
+        self._path, self._terms, timeout, self._note, link = state
+        self._ledger = LedgerFile(self._path, timeout, self._terms, link)
+
+
+def _checked_timeout(timeout: Any) -> float:
+    seconds = float(timeout)
+    if not seconds >= 0:
+        raise ValueError(f"timeout is {seconds!r}; it must be a number of seconds, 0 or more.")
+    return seconds
 
 
 def _kind_in_words(terms: Terms) -> str:

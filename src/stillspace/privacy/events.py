@@ -7,9 +7,10 @@ relation can never be mixed up silently (SPEC 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from functools import partial
 from itertools import groupby
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
@@ -220,7 +221,8 @@ class ComposedEvent:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ComposedEvent:
         """Read what `to_dict` wrote, checking every field again."""
-        return cls(tuple((_event_from(part), int(part["count"])) for part in stored["parts"]))
+        parts = _of_type(list, stored["parts"])
+        return cls(tuple((_event_from(part), _whole(part["count"])) for part in parts))
 
 
 NOTHING = ComposedEvent()
@@ -232,17 +234,46 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
+def _of_type(kind: type, value: Any) -> Any:
+    """Return a stored value of exactly this type: no text for a number, no bool for an integer."""
+    if type(value) is not kind:
+        raise TypeError(f"a stored value is a {type(value).__name__}, not a {kind.__name__}")
+    return value
+
+
+def _whole(value: Any) -> int:
+    """Return a stored count; no run has 2⁴⁰ steps, rows or coordinates."""
+    if not 0 <= _of_type(int, value) <= 1 << 40:
+        raise ValueError("a stored count is negative or above 2**40")
+    return int(value)
+
+
+def _real(value: Any) -> float:
+    """Return a stored number; JSON writers may leave the point out."""
+    return float(value if type(value) is int else _of_type(float, value))
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "float": _real,
+    "int": _whole,
+    "bool": partial(_of_type, bool),
+    "SamplingName": partial(_of_type, str),
+}
+"""How a field of a `GaussianEvent` is read, by its annotation."""
+
+
 def _event_from(stored: Mapping[str, Any]) -> SingleEvent:
     kind = stored["kind"]
     if kind == "not private":
-        return NonPrivateEvent(str(stored["reason"]))
+        return NonPrivateEvent(_of_type(str, stored["reason"]))
     if kind == "tested":
-        return TestedEvent(float(stored["epsilon"]), float(stored["delta"]))
+        return TestedEvent(_real(stored["epsilon"]), _real(stored["delta"]))
     if kind != "gaussian":
-        raise ValueError(f"an event of kind {kind!r} is not known to this version.")
+        raise ValueError(f"an event of kind {shown(kind)} is not known to this version.")
     names = {f.name for f in fields(GaussianEvent)}
     unknown = set(stored) - names - {"kind", "count"}
     if unknown:
         # A field that we do not know may weaken the guarantee: better no number than a wrong one.
         raise ValueError(f"the stored event has unknown fields: {', '.join(sorted(unknown))}.")
-    return GaussianEvent(**{k: v for k, v in stored.items() if k in names})
+    read = {f.name: _READ[str(f.type)] for f in fields(GaussianEvent)}
+    return GaussianEvent(**{k: read[k](v) for k, v in stored.items() if k in names})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +34,8 @@ class Guarantee:
     private: bool
     assumptions: tuple[str, ...] = ()
     not_private_because: tuple[str, ...] = ()
+    stated_by_file: bool = field(default=False, compare=False)
+    """Whether the event was read from a file, which nobody has signed, and did not run here."""
 
     def __post_init__(self) -> None:
         check_relation(self.neighboring_relation)
@@ -103,7 +105,8 @@ class Guarantee:
         if self.delta is not None:
             shown.append(f"delta={_number(self.delta)}")
         shown += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
-        return f"Guarantee({', '.join(shown)})"
+        stated = ", as stated by the file" if self.stated_by_file else ""
+        return f"Guarantee({', '.join(shown)}{stated})"
 
     def _promise(self) -> list[str]:
         k = min(
@@ -118,11 +121,17 @@ class Guarantee:
             f"{self.neighboring_relation}: with {neighbours}, the probability of any set of "
             f"results of this fit becomes at most {_factor(epsilon)} times what it was, plus "
             f"{delta}.",
-            f"Computed from what ran, by the accountant '{self.accountant}'.",
+            f"{self._source}, by the accountant '{self.accountant}'.",
         ]
         if self.assumptions:
             text.append("What it rests on, and what it does not cover:")
         return text
+
+    @property
+    def _source(self) -> str:
+        if self.stated_by_file:
+            return "As stated by the file, which is not signed: computed from the event in it"
+        return "Computed from what ran"
 
     def _no_promise(self) -> list[str]:
         reasons = "; ".join(self.not_private_because) or "no reason was recorded"
@@ -153,7 +162,11 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Guarantee:
-        """Read what `to_dict` wrote; ε is computed again from the event."""
+        """Read what `to_dict` wrote; ε is computed again from the event.
+
+        The types must be those that `to_dict` writes. The guarantee says that it is as stated by
+        the file.
+        """
         if not isinstance(stored, Mapping) or stored.get("format") != _FORMAT:
             found = stored.get("format") if isinstance(stored, Mapping) else None
             raise ValueError(
@@ -169,11 +182,30 @@ class Guarantee:
         return cls(
             event=ComposedEvent.from_dict(stored["event"]),
             neighboring_relation=stored["neighboring_relation"],
-            delta=stored["delta"],
-            private=bool(stored["private"]),
-            assumptions=tuple(stored["assumptions"]),
-            not_private_because=tuple(stored["not_private_because"]),
+            delta=_stored_delta(stored["delta"]),
+            private=_stored_flag(stored["private"]),
+            assumptions=_stored_sentences(stored["assumptions"]),
+            not_private_because=_stored_sentences(stored["not_private_because"]),
+            stated_by_file=True,
         )
+
+
+def _stored_delta(value: Any) -> float | None:
+    if value is not None and type(value) not in (int, float):
+        raise TypeError("the stored delta is no number")
+    return None if value is None else float(value)
+
+
+def _stored_flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise TypeError("the stored answer is neither true nor false")
+    return value
+
+
+def _stored_sentences(value: Any) -> tuple[str, ...]:
+    if type(value) is not list or any(type(line) is not str for line in value):
+        raise TypeError("the stored sentences are no list of texts")
+    return tuple(value)
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""The file of a `Budget`: SQLite, one durable transaction a charge, entries in a hash chain.
+"""The file of a `Budget`: SQLite, one durable transaction per charge, entries in a hash chain.
 
 *Rollback journal, not WAL.* A charge that was committed then stands in the one file `ledger.db`;
 with a write-ahead log it may stand in `ledger.db-wal` only, and whoever copies or restores the
@@ -7,134 +7,63 @@ readers beside a writer, is of no use here. `synchronous=EXTRA` is FULL plus a s
 after the journal is unlinked: without it a power cut may bring the journal, and with it the
 state before the charge, back.
 
-*No connection outlives an operation*, and none is open while the process forks: a fork would
-copy SQLite's notion of its locks without the locks.
+*No connection outlives an operation*, and a process has one at a time (`turns`).
 
 *Creation* happens in a file beside it that is then linked to its name, which fails if the name is
 taken: what is there is a whole ledger or not a ledger, never half of one.
+
+*The cost of a charge.* A handle remembers the last entry that it saw and the sum of all charges up
+to it. If nobody else wrote to the file since (`_stamp`), a charge checks the schema, the terms and
+the last entry, and costs the same whatever the number of entries. Otherwise, and when a
+ledger is opened, verified or listed, the whole file and the whole chain are checked.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from stillspace.exceptions import BudgetError
-from stillspace.privacy.events import ComposedEvent
-from stillspace.privacy.filters import Charge, Terms
-from stillspace.privacy.guarantee import Guarantee
+from stillspace.privacy import schema
+from stillspace.privacy.chain import (
+    DamagedError,
+    Entry,
+    checked_chain,
+    link_hash,
+    rows_from,
+    start_hash,
+)
+from stillspace.privacy.filters import Charge, Tally, Terms
+from stillspace.privacy.turns import one_operation, opened
 
-SCHEMA = 2
-"""Raised whenever an older version could not read the file right."""
-_APPLICATION = 0x53544C4C  # "STLL": tells our files from other programs'
-_TABLES = """
-CREATE TABLE terms (content TEXT NOT NULL);
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY, time TEXT NOT NULL, name TEXT NOT NULL, relation TEXT NOT NULL,
-    amounts TEXT NOT NULL, sampler TEXT NOT NULL, event TEXT NOT NULL, about TEXT NOT NULL,
-    hash TEXT NOT NULL);
-"""
-_COLUMNS = "number, time, name, relation, amounts, sampler, event, about, hash"
-_FIXED = "CREATE TRIGGER {0}_{1} BEFORE {1} ON {0} BEGIN SELECT RAISE(ABORT, 'append-only'); END;"
-_ATTEMPT = 0.1  # seconds that SQLite itself waits for a lock
+_ATTEMPT = 0.1
+"""Seconds that SQLite itself waits for a lock."""
 
 T = TypeVar("T")
 
-_at_a_time = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_at_a_time.acquire,
-        after_in_parent=_at_a_time.release,
-        after_in_child=_at_a_time.release,
-    )
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One charge: public facts only."""
-
-    number: int
-    time: str
-    """UTC."""
-    name: str
-    """The algorithm."""
-    neighboring_relation: str
-    """That the fit was made for; the charge is under the ledger's."""
-    charge: Charge
-    event_json: str
-    about_json: str
-    hash: str
-    """Of this entry and, through the one before it, of all before it."""
-
-    @property
-    def event(self) -> ComposedEvent:
-        """What the fit was charged for."""
-        return ComposedEvent.from_dict(json.loads(self.event_json))
-
-    @property
-    def plan(self) -> str:
-        """The fingerprint of the fit's plan (`stillspace.plans.fixed.fingerprint`), if known."""
-        return str(json.loads(self.about_json)["plan"])
-
-    @property
-    def note(self) -> str:
-        """What was noted with the charge."""
-        return str(json.loads(self.about_json)["note"])
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the fit alone promised, computed from its event."""
-        delta = json.loads(self.about_json)["delta"]
-        return Guarantee.from_event(self.event, self.neighboring_relation, delta)  # type: ignore[arg-type]
-
-    def content(self) -> tuple[Any, ...]:
-        """Return everything but the hash, as plain values."""
-        amounts = json.dumps([str(amount) for amount in self.charge.amounts])
-        return (
-            self.number,
-            self.time,
-            self.name,
-            self.neighboring_relation,
-            amounts,
-            str(self.charge.sampler),
-            self.event_json,
-            self.about_json,
-        )
-
-
-def _hash(previous: str, content: Any) -> str:
-    text = json.dumps([previous, content], ensure_ascii=True, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def create(path: str, terms: Terms) -> bool:
+def create(path: str, terms: Terms, timeout: float) -> bool:
     """Make a ledger at `path`; False, and nothing changed, if something is there already."""
     folder, target = os.path.dirname(path), Path(path)
     if target.exists() or target.is_symlink():
         return False
     temporary = os.path.join(folder, f".stillspace-{secrets.token_hex(8)}.tmp")
     try:
-        with closing(_connect(temporary, "rwc")) as connection:
+        with one_operation(path, timeout), opened(lambda: _connect(temporary, "rwc")) as connection:
             connection.executescript(
-                f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={SCHEMA};"
-                f"BEGIN IMMEDIATE; {_TABLES}"
-                + "".join(
-                    _FIXED.format(table, verb)
-                    for table in ("terms", "entries")
-                    for verb in ("UPDATE", "DELETE")
-                )
+                f"PRAGMA application_id={schema.APPLICATION};"
+                f"PRAGMA user_version={schema.VERSION};"
+                f"BEGIN IMMEDIATE; {schema.SCRIPT}"
             )
             connection.execute("INSERT INTO terms VALUES (?)", [_terms_text(terms)])
             connection.execute("COMMIT")
@@ -153,41 +82,224 @@ def create(path: str, terms: Terms) -> bool:
     return True
 
 
-def read(path: str, timeout: float) -> tuple[Terms, list[Entry]]:
-    """Return the terms and all entries; the hash chain is checked."""
-    return _transact(path, timeout, _read, write=False)
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A place in a ledger's chain: the number of entries up to it, and the hash of the last."""
+
+    number: int
+    hash: str
 
 
-def append(
-    path: str,
-    timeout: float,
-    decide: Callable[[Terms, list[Entry]], tuple[str, str, Charge, str, str]],
-) -> Entry:
-    """Append what `decide` makes of all that is there, durably, or nothing if it raises.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was checked: the chain up to its last link, the sum of its charges, the file's stamp."""
 
-    Nobody else can append in between. `decide` may be called again if the file was locked.
+    link: Link
+    tally: Tally
+    stamp: tuple[int, ...]
+
+    def plus(self, entry: Entry, stamp: tuple[int, ...]) -> Known:
+        """Return what is known after one more entry."""
+        return Known(Link(entry.number, entry.hash), self.tally.plus(entry.charge), stamp)
+
+
+Proposal = tuple[str, str, Charge, str, str]
+"""The algorithm, the relation, the charge, the event and other facts of an entry to be made."""
+
+
+class LedgerFile:
+    """A ledger's file, and what this handle of it has seen.
+
+    `link` is a place in the chain that was seen before, in another process maybe: the file must
+    still hold it.
     """
 
-    def work(connection: sqlite3.Connection) -> Entry:
-        terms, entries = _read(connection)
-        name, relation, charge, event, about = decide(terms, entries)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = Entry(len(entries) + 1, now, name, relation, charge, event, about, "")
-        previous = entries[-1].hash if entries else _start_hash(terms)
-        chained = _hash(previous, entry.content())
-        row = (*entry.content(), chained)
-        connection.execute(f"INSERT INTO entries ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", row)
-        return replace(entry, hash=chained)
+    __slots__ = ("_known", "link", "path", "terms", "timeout")
 
-    return _transact(path, timeout, work, write=True)
+    def __init__(
+        self, path: str, timeout: float, terms: Terms | None = None, link: Link | None = None
+    ) -> None:
+        self.path, self.timeout, self.terms, self.link = path, timeout, terms, link
+        self._known: Known | None = None
+
+    def read(self) -> list[Entry]:
+        """Return all entries; the whole file and the whole chain are checked."""
+
+        def work(connection: sqlite3.Connection, stamp: tuple[int, ...]) -> list[Entry]:
+            known, entries = self._checked(connection, stamp)
+            connection.execute("COMMIT")
+            self._keep(known)
+            return entries
+
+        return self._transact(work, write=False)
+
+    def tally(self) -> Tally:
+        """Return the sum of all charges."""
+
+        def work(connection: sqlite3.Connection, stamp: tuple[int, ...]) -> Tally:
+            known = self._current(connection, stamp)
+            connection.execute("COMMIT")
+            self._keep(known)
+            return known.tally
+
+        return self._transact(work, write=False)
+
+    def append(self, decide: Callable[[Tally], Proposal]) -> Entry:
+        """Append what `decide` makes of the sum of all charges, durably, or nothing if it raises.
+
+        Nobody else can append in between. `decide` may be called again if the file was locked.
+        """
+
+        def work(connection: sqlite3.Connection, stamp: tuple[int, ...]) -> Entry:
+            known = self._current(connection, stamp)
+            name, relation, charge, event, about = decide(known.tally)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            entry = Entry(known.link.number + 1, now, name, relation, charge, event, about, "")
+            entry = replace(entry, hash=link_hash(known.link.hash, entry.content()))
+            row = (*entry.content(), entry.hash)
+            places = ",".join("?" * len(row))
+            connection.execute(f"INSERT INTO entries ({schema.COLUMNS}) VALUES ({places})", row)
+            if rows_from(connection, entry.number) != [row]:
+                raise DamagedError("a new entry is not there after it was written")
+            connection.execute("COMMIT")
+            self._keep(known.plus(entry, _stamp(self.path, _counter(stamp) + 1)))
+            return entry
+
+        return self._transact(work, write=True)
+
+    def _keep(self, known: Known) -> None:
+        self._known, self.link = known, known.link
+
+    def _current(self, connection: sqlite3.Connection, stamp: tuple[int, ...]) -> Known:
+        """Return what the file holds: what is known, if nobody else wrote; else check it all."""
+        known = self._known
+        if known is None or known.stamp != stamp:
+            return self._checked(connection, stamp)[0]
+        terms = _checked_terms(connection)
+        self._check_same(terms)
+        number, expected = known.link.number, known.link.hash
+        tail = [row[-1] for row in rows_from(connection, number)]
+        if tail != ([expected] if number else []):
+            return self._checked(connection, stamp)[0]
+        return known
+
+    def _checked(
+        self, connection: sqlite3.Connection, stamp: tuple[int, ...]
+    ) -> tuple[Known, list[Entry]]:
+        """Check everything: SQLite's own structure, schema, terms, the chain, what was seen."""
+        terms = _checked_terms(connection)
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise DamagedError("SQLite's own check fails")
+        entries = checked_chain(connection, terms)
+        self._check_same(terms)
+        links = [start_hash(terms), *(entry.hash for entry in entries)]
+        seen = self.link
+        if seen is not None and (seen.number >= len(links) or links[seen.number] != seen.hash):
+            msg = (
+                f"The ledger {self.path} has lost entries: this handle saw {seen.number} of them, "
+                "and the file does not hold them any more. Put the newest copy of the file back."
+            )
+            raise BudgetError(msg)
+        tally = Tally.of(terms, [entry.charge for entry in entries])
+        return Known(Link(len(entries), links[-1]), tally, stamp), entries
+
+    def _check_same(self, terms: Terms) -> None:
+        if self.terms is None:
+            self.terms = terms
+        elif self.terms != terms:
+            msg = f"{self.path} is another ledger than the one that was opened; open it again."
+            raise BudgetError(msg)
+
+    def _transact(
+        self, work: Callable[[sqlite3.Connection, tuple[int, ...]], T], *, write: bool
+    ) -> T:
+        """Run `work` in one transaction; wait up to the timeout for others."""
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                with one_operation(self.path, deadline - time.monotonic()):
+                    stamp = _checked_stamp(self.path)
+                    with opened(lambda: _connect(self.path, "rw")) as connection:
+                        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                        return work(connection, stamp)  # what it raises rolls back, by closing
+            except DamagedError as error:
+                _damaged(self.path, str(error), error)
+            except sqlite3.Error as error:
+                if not _busy(error):
+                    _refuse(self.path, error, write)
+            except UnicodeDecodeError as error:  # SQLite quotes damaged bytes in what it says
+                _damaged(self.path, "it has bytes that are no text", error)
+            if time.monotonic() >= deadline:
+                msg = (
+                    f"The ledger {self.path} was locked by another process for {self.timeout:g} s; "
+                    "try again."
+                )
+                raise BudgetError(msg)
+            time.sleep(random.uniform(0.001, 0.02))
+
+
+def _damaged(path: str, reason: str, error: Exception) -> NoReturn:
+    msg = f"The ledger {path} is damaged ({reason}); restore it and count later fits again."
+    raise BudgetError(msg) from error
+
+
+def _checked_stamp(path: str) -> tuple[int, ...]:
+    """Refuse other programs' files and files of a later version; return the file's stamp.
+
+    By the first bytes alone: SQLite itself may change a file that it opens. (Closing a second
+    descriptor drops the locks of this process; no connection of ours is open here.)
+    """
+    try:
+        with open(path, "rb") as file:
+            header = file.read(100)
+            stamp = _stamp(path, int.from_bytes(header[24:28], "big"))
+    except FileNotFoundError:
+        msg = f"There is no ledger at {path}; give epsilon and delta to create one."
+        raise BudgetError(msg) from None
+    except OSError as error:
+        raise BudgetError(f"The ledger {path} cannot be opened: {error.strerror}.") from error
+    application, version = (int.from_bytes(header[i : i + 4], "big") for i in (68, 60))
+    if header[:16] != b"SQLite format 3\0" or application != schema.APPLICATION:
+        raise BudgetError(f"{path} is not a stillspace ledger; it was left as it is.")
+    if version != schema.VERSION:
+        msg = (
+            f"The ledger {path} has format {version}; this version of stillspace reads "
+            f"{schema.VERSION}."
+        )
+        raise BudgetError(msg)
+    return stamp
+
+
+def _stamp(path: str, counter: int) -> tuple[int, ...]:
+    """Return what changes whenever someone writes: file, size, times, and SQLite's own counter.
+
+    SQLite adds one to the counter in each transaction that writes. It is read before our
+    transaction begins, and a commit of ours adds one. So if another process wrote in between, the
+    stamp that is kept is one too old, and the next operation checks the whole file.
+    """
+    found = os.stat(path)
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return found.st_dev, found.st_ino, found.st_size, *times, counter % 2**32
+
+
+def _counter(stamp: tuple[int, ...]) -> int:
+    return stamp[-1]
+
+
+def _checked_terms(connection: sqlite3.Connection) -> Terms:
+    """Return the terms; nothing else in the file is looked at if its schema is not ours."""
+    if not schema.is_exact(connection):
+        raise DamagedError("its tables and triggers are not those that stillspace makes")
+    rows = connection.execute("SELECT content FROM terms").fetchall()
+    try:
+        ((text,),) = rows
+        return Terms.from_dict(json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedError("its terms cannot be read") from error
 
 
 def _terms_text(terms: Terms) -> str:
     return json.dumps(terms.to_dict(), sort_keys=True)
-
-
-def _start_hash(terms: Terms) -> str:
-    return _hash("", terms.to_dict())
 
 
 def _connect(path: str, mode: str) -> sqlite3.Connection:
@@ -205,91 +317,6 @@ def _connect(path: str, mode: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _transact(
-    path: str, timeout: float, work: Callable[[sqlite3.Connection], T], *, write: bool
-) -> T:
-    """Run `work` in one transaction; wait up to `timeout` seconds for other processes."""
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            with _at_a_time:
-                _check_kind(path)
-                with closing(_connect(path, "rw")) as connection:
-                    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                    result = work(connection)  # what it raises rolls back, by closing
-                    connection.execute("COMMIT")
-                    return result
-        except _Damaged as error:
-            msg = f"The ledger {path} is damaged ({error}); restore it and count later fits again."
-            raise BudgetError(msg) from error
-        except sqlite3.Error as error:
-            if not _busy(error):
-                _refuse(path, error, write)
-        except UnicodeDecodeError:  # SQLite quotes damaged bytes in what it says
-            msg = f"The ledger {path} is damaged; restore it and count later fits again."
-            raise BudgetError(msg) from None
-        if time.monotonic() >= deadline:
-            msg = f"The ledger {path} was locked by another process for {timeout:g} s; try again."
-            raise BudgetError(msg)
-        time.sleep(random.uniform(0.001, 0.02))
-
-
-class _Damaged(Exception):
-    """What the file holds is not what stillspace wrote."""
-
-
-def _check_kind(path: str) -> None:
-    """Refuse other programs' files and files of a later version, by the first bytes alone.
-
-    SQLite itself may change a file that it opens. (Closing a second descriptor drops the locks of
-    this process; no connection of ours is open here.)
-    """
-    try:
-        with open(path, "rb") as file:
-            header = file.read(100)
-    except FileNotFoundError:
-        msg = f"There is no ledger at {path}; give epsilon and delta to create one."
-        raise BudgetError(msg) from None
-    except OSError as error:
-        raise BudgetError(f"The ledger {path} cannot be opened: {error.strerror}.") from error
-    application, schema = (int.from_bytes(header[i : i + 4], "big") for i in (68, 60))
-    if header[:16] != b"SQLite format 3\0" or application != _APPLICATION:
-        raise BudgetError(f"{path} is not a stillspace ledger; it was left as it is.")
-    if schema != SCHEMA:
-        msg = f"The ledger {path} has format {schema}; this version of stillspace reads {SCHEMA}."
-        raise BudgetError(msg)
-
-
-def _read(connection: sqlite3.Connection) -> tuple[Terms, list[Entry]]:
-    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise _Damaged("SQLite's own check fails")
-    rows = connection.execute("SELECT content FROM terms").fetchall()
-    stored = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number").fetchall()
-    try:
-        ((text,),) = rows
-        terms = Terms.from_dict(json.loads(text))
-        entries = [_entry(row, terms) for row in stored]
-    except (ValueError, TypeError, KeyError) as error:
-        raise _Damaged("a line cannot be read") from error
-    previous = _start_hash(terms)
-    for i, entry in enumerate(entries):
-        previous = _hash(previous, entry.content())
-        if entry.hash != previous or entry.number != i + 1:
-            raise _Damaged(f"entry {i + 1} is not what was written")
-    return terms, entries
-
-
-def _entry(row: tuple[Any, ...], terms: Terms) -> Entry:
-    number, when, name, relation, amounts, sampler, event, about, chained = row
-    charge = Charge(tuple(int(amount) for amount in json.loads(amounts)), int(sampler))
-    if len(charge.amounts) != len(terms.limits) or min(*charge.amounts, charge.sampler) < 0:
-        raise ValueError("a charge of another kind of ledger, or a negative one")
-    told = json.loads(about)
-    if set(told) != {"plan", "delta", "note"}:
-        raise ValueError("other facts than those of an entry")
-    return Entry(number, when, name, relation, charge, event, about, chained)
 
 
 def _busy(error: sqlite3.Error) -> bool:
