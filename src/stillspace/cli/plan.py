@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stillspace.cli.console import command, say
+from stillspace.cli.options import check_loss, check_relation, check_shape
 
 
 @command
@@ -42,6 +43,9 @@ def plan(
     ] = None,
 ) -> None:
     """Show the plan of a private fit and the error to expect; say when a budget is hopeless."""
+    check_shape(rows, features, components)
+    check_loss(epsilon, delta)
+    check_relation(relation)
     from stillspace.cli.words import plan_in_words  # noqa: PLC0415  (SciPy; --help need not wait)
     from stillspace.prediction import predict  # noqa: PLC0415
     from stillspace.recipes import Facts, make_plan  # noqa: PLC0415
