@@ -11,13 +11,14 @@ import warnings
 import numpy as np
 import pytest
 
-from stillspace import PrivateRobustPCA, narrowing, run, stages
+from stillspace import PrivateRobustPCA, narrowing, stages
 from stillspace.estimators import _private
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.noise import seeded_generator
 from stillspace.plans.release import Release
 from stillspace.privacy import mu_from_budget
 from stillspace.rows import MemoryRows, levels
+from stillspace.run import loop
 from tests.test_pair_cut import clusters, far
 
 BUDGET = {"epsilon": 9.0, "delta": 1e-6}
@@ -28,7 +29,7 @@ FAR = far(n=3001, D=D, distance=8.0)[0]
 @pytest.fixture(autouse=True)
 def _same_noise_step_by_step(monkeypatch):
     monkeypatch.setattr(_private, "generator", lambda _: seeded_generator(7))
-    monkeypatch.setattr(run, "compiled_loop", lambda *_: None)
+    monkeypatch.setattr(loop, "compiled_loop", lambda *_: None)
 
 
 class Replay:
