@@ -26,14 +26,14 @@ from evidence._table import markdown
 
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).parent / "tables" / "versions.md"
-SHOWN = ("numpy", "scipy", "scikit-learn", "numba", "randomgen", "typer", "click", "pandas")
+SHOWN = ("numpy", "scipy", "scikit-learn", "numba", "randomgen", "matplotlib", "typer", "pandas")
 EXTRAS = ("plots", "cli", "accounting", "test")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 NOTE = (
     "`python -m evidence.versions` makes a fresh virtual environment per line and runs the whole "
     "suite in it, in one process with one thread. “Lowest” installs exactly the lower bounds that "
-    "pyproject.toml declares; packages that these need get their newest versions, so click is not "
-    "the oldest one. “Newest” is what pip chooses."
+    "pyproject.toml declares; packages that these need get their newest versions. "
+    "“Newest” is what pip chooses."
 )
 
 
