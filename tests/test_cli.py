@@ -136,28 +136,98 @@ def test_warnings_are_one_line_and_do_not_stop_the_fit(table: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["--epsilon", "-1"], "epsilon must be a number in (0, ∞)"),
-        (["--epsilon", "nan"], "epsilon must be a number in (0, ∞)"),
-        (["--epsilon", "inf"], "epsilon must be finite"),
-        (["--delta", "2"], "delta must be a number in (0, 1)"),
+        (["--epsilon", "-1"], "--epsilon must be a number in (0, 50], got -1."),
+        (["--epsilon", "nan"], "--epsilon must be a number in (0, 50], got nan."),
+        (["--epsilon", "inf"], "--epsilon must be a number in (0, 50], got inf."),
+        (["--delta", "2"], "--delta must be a number of at least 1e-30 and below 1"),
+        (["--delta", "1e-300"], "--delta must be a number of at least 1e-30 and below 1"),
+        (["--components", "9" * 5000], "--components must be a whole number of at least 1 or auto"),
+        (["--components", "0"], "--components must be a whole number of at least 1 or auto"),
+        (["--components", "٣"], "--components must be a whole number of at least 1 or auto"),
+        (["--n-iter", "0"], "--n-iter must be a whole number of at least 1, got 0."),
+        (["--n-iter", "9" * 400], "got a number of 2**62 or more in size."),
+        (["--batch-size", "-3"], "--batch-size must be a whole number of at least 1, got -3."),
+        (["--rows-per-person", "0"], "--rows-per-person must be a whole number of at least 1"),
+        (["--public-size", "100"], "--public-size is for --relation add-or-remove-one"),
+        (["--radius", "nan"], "--radius must be a positive number, got nan."),
+        (["--sketch", "1"], "--sketch must be a whole number of at least 2 or auto or none"),
+        (["--center", "inf"], "The numbers of --center must be finite, got 'inf'."),
+        (["--center", "1,nan,3,4,5"], "The numbers of --center must be finite"),
         (["--algorithm", "magic"], "Unknown algorithm 'magic'; known: 'auto'"),
         (["--algorithm", "irls"], "'irls' is an algorithm of RobustPCA"),
         (["--components", "5"], "n_components must be a whole number in 1…4"),
-        (["--relation", "add-or-remove-one"], "give public_size"),
-        (["--relation", "friends"], "neighboring_relation must be one of"),
+        (["--relation", "add-or-remove-one"], "give --public-size"),
+        (["--relation", "friends"], "--relation must be one of replace-one, add-or-remove-one"),
         (["--algorithm", "dp-sggd", "--rows-per-person", "2"], "has no accountant"),
         (["--batch-size", "10"], "has no option 'batch_size'"),
-        (["--center", "1,2"], "--center must be pairs, median, none, one number, or 5"),
-        (["--center", "pair"], "--center must be pairs, median, none, one number, or 5"),
-        (["--scale", "pairs"], "--scale must be one number, or 5"),
+        (["--center", "1,2"], "--center must hold one number, or 5, one per column; got 2."),
+        (["--center", "pair"], "--center must be pairs, median, none, one number, or one per"),
+        (["--scale", "pairs"], "--scale must be one number, or one per column with commas"),
         (["--summary", "variance"], "of 'variances', 'distances', got 'variance'"),
-        (["--scale", "0"], "scale must be positive"),
+        (["--scale", "0"], "The numbers of --scale must be positive and finite, got '0'."),
         (["--delimiter", "::"], "--delimiter must be one character"),
     ],
 )
 def test_wrong_options_get_one_sentence(table: Path, args: list[str], sentence: str) -> None:
     assert_refused(fit(table, *args), sentence)
     assert sorted(os.listdir(table.parent)) == ["table.csv"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--algorithm", "magic"],
+        ["--summary", "variance"],
+        ["--scale", "0"],
+        ["--center", "inf"],
+        ["--components", "0"],
+        ["--delimiter", "::"],
+    ],
+)
+def test_wrong_options_are_refused_before_the_table_is_read(
+    table: Path, args: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never_read(*_: object, **__: object) -> None:
+        pytest.fail("the table was read before the options were checked")
+
+    monkeypatch.setattr(fit_module, "_table", never_read)
+    result = fit(table, *args)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["fit", "t.csv", "-r", "2", "-o", "m.npz", "--epsilon", "0"],
+        ["fit", "t.csv", "-r", "2", "-o", "m.npz", "--epsilon", "1", "--delta", "0"],
+        ["fit", "t.csv", "-r", "2", "-o", "m.npz", "--epsilon", "1", "--relation", "friends"],
+        ["fit", "t.csv", "-r", "2", "-o", "m.npz", "--epsilon", "1", "--center", "inf"],
+        ["plan", "-n", "100", "-d", "5", "-r", "2", "--epsilon", "0"],
+        ["plan", "-n", "100", "-d", "5", "-r", "5", "--epsilon", "1"],
+        ["audit", "dp-ggd", "--epsilon", "0"],
+        ["audit", "dp-ggd", "--relation", "friends"],
+    ],
+)
+def test_wrong_options_are_refused_before_a_library_is_imported(args: list[str]) -> None:
+    code = (
+        "import sys; from stillspace.cli.app import app\n"
+        f"try: app({args!r})\n"
+        "except SystemExit as end: assert end.code == 2, end.code\n"
+        "assert not {'numpy', 'scipy', 'sklearn', 'numba'} & set(sys.modules)"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert args[-2] in done.stderr or "--components" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_successful_fit_never_says_error(table: Path) -> None:
+    result = fit(table, epsilon=3.0)
+    assert result.exit_code == 0
+    assert "Accuracy:  estimated d² ≈" in result.stdout
+    assert "Error" not in result.output
 
 
 def test_a_robust_fit_finds_its_components_and_centre(tmp_path: Path) -> None:
@@ -229,7 +299,8 @@ def test_an_unwritable_folder_is_found_before_the_fit(
     def read_only(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "touch", read_only)  # the tests may run as root, who may all
+    # The tests may run as root, who may write anywhere.
+    monkeypatch.setattr("stillspace._files.open", read_only, raising=False)
     monkeypatch.setattr(fit_module, "_fitted", never)
     assert_refused(fit(table), "Nothing can be written to", code=1)
 
@@ -256,6 +327,64 @@ def test_a_model_that_cannot_be_stored_is_rescued(
     (rescued,) = tmp_path.glob("stillspace-*/m.npz")
     assert str(rescued) in result.stderr
     assert load_model(rescued).privacy_.private
+
+
+def test_a_model_that_can_be_stored_nowhere_is_said_to_be_lost(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = fit(table)
+    assert_refused(result, "m.npz could not be written (No space left on device)", code=1)
+    assert "is lost; the privacy loss of this fit is spent." in result.stderr
+    assert sorted(os.listdir(tmp_path)) == ["table.csv"]
+
+
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from stillspace.cli import fit as module
+from stillspace.cli.app import app
+make = module._fitted
+def fitted(*args):
+    found = make(*args)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # no file may hold more bytes
+    return found
+module._fitted = fitted
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of the size of files")
+def test_a_disk_that_fills_up_during_the_fit(table: Path, tmp_path: Path) -> None:
+    out = table.parent / "m.npz"
+    args = ["fit", str(table), "-r", "2", "--epsilon", "1", "-o", str(out)]
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    done = python("-c", LIMITED, *args, TMPDIR=str(folder))
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "could not be written (File too large); the model could not be kept" in done.stderr
+    assert "is lost" in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["table.csv", "temporary"]
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_report_that_cannot_be_printed_says_where_the_model_is(table: Path) -> None:
+    out = table.parent / "m.npz"
+    command = [sys.executable, "-m", "stillspace", "fit", str(table), "-r", "2", "--epsilon", "1"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*command, "-o", str(out)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert f"The model is stored in {out}, but its report could not be printed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert load_model(out).privacy_.private
 
 
 # --- the table -----------------------------------------------------------------------------
@@ -547,7 +676,7 @@ def test_pairs_that_were_left_out_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--sketch", "wide"], "auto, none or a whole number"),
+        (["--sketch", "wide"], "whole number of at least 2 or auto or none"),
         (["--center", "median"], "needs radius"),
         (["--summary", "skewness"], "'variances'"),
     ],

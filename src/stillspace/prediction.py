@@ -15,6 +15,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
+from stillspace._limits import LARGEST_EPSILON
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 from stillspace.methods.newton import FIRST_LOOK, MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
@@ -29,7 +30,6 @@ LATE_PART = 0.85
 """Of the gradient's budget, what counts at the end: steps on the way are forgotten."""
 LEAST_NOISE = 1e-4
 """Below this noise the steps end before the model's limit is reached."""
-LARGEST_EPSILON = 50.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Bad input gets one clear sentence, shows no record and changes nothing."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
@@ -33,6 +35,17 @@ def with_objects():
     return A
 
 
+def with_durations():
+    A = X.astype(object)
+    A[5, 1] = np.timedelta64(918273, "ns")  # float() would read it as a number
+    return A
+
+
+MASKED = np.ma.masked_greater(X, 1e5)
+DATES = X.astype("M8[s]")
+FRAME = pd.DataFrame(X)
+FRAME[1] = pd.to_datetime(FRAME[1])
+
 BAD_X = {
     "1-d": (X[3], "2-d"),
     "3-d": (X[None], "2-d"),
@@ -44,6 +57,14 @@ BAD_X = {
     "text": (with_text(), "does not convert to float"),
     "objects": (with_objects(), "does not convert to float"),
     "strings": (np.full((60, 5), "918273.645 Elm"), "does not convert to float"),
+    "masked": (MASKED, "missing_code=code"),
+    "masked rows": (list(MASKED), "missing_code=code"),
+    "dates": (DATES, "dates and durations"),
+    "durations": (X.astype("m8[ns]"), "dates and durations"),
+    "a duration among numbers": (with_durations(), "does not convert to float"),
+    "a column of dates": (FRAME, "dates and durations"),
+    "columns of dates": (pd.DataFrame(DATES), "dates and durations"),
+    "columns of durations, polars": (pl.DataFrame(X.astype("m8[ns]")), "dates and durations"),
     "sparse, 1-d": (sparse.coo_array(X[3]), "2-d"),
     "sparse, complex": (sparse.csr_array(X + 1j), "Complex data not supported"),
     "sparse, one row": (sparse.csr_array(X[3:4]), "minimum of 2"),
@@ -74,7 +95,8 @@ def test_bad_arrays(make, case):
         ({"n_components": "two"}, "whole number"),
         ({"center": np.zeros(4)}, "5 finite numbers"),
         ({"center": "mean"}, "'mean'"),
-        ({"center": np.full(5, np.nan)}, "5 finite numbers"),
+        ({"center": np.full(5, np.nan)}, "5 finite numbers.*got NaN or infinity"),
+        ({"scale": np.full(5, np.inf)}, "5 finite numbers.*got NaN or infinity"),
         ({"scale": np.zeros(5)}, "positive"),
         ({"random_state": -1}, "random_state"),
         ({"random_state": "seed"}, "random_state"),
@@ -83,6 +105,58 @@ def test_bad_arrays(make, case):
 def test_bad_parameters(make, params, words):
     with pytest.raises(ValueError, match=words):
         make(**params).fit(X)
+
+
+NEVER_NUMBERS = {"masked", "masked rows", "dates", "durations", "a column of dates"}
+
+
+@pytest.mark.parametrize("make", PRIVATE)
+@pytest.mark.parametrize("case", sorted(NEVER_NUMBERS))
+def test_a_mask_and_dates_are_refused_before_the_charge(make, case, tmp_path):
+    bad, words = BAD_X[case]
+    budget = Budget(tmp_path / "ledger", 3.0, 1e-5)
+    with pytest.raises(TypeError, match=words):
+        make(2, budget=budget).fit(bad)
+    assert budget.entries() == ()
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+@pytest.mark.parametrize("case", sorted(NEVER_NUMBERS))
+def test_a_mask_and_dates_are_not_transformed(make, case):
+    bad, words = BAD_X[case]
+    fit = make(2).fit(X)
+    with pytest.raises(TypeError, match=words):
+        fit.transform(bad)
+    if case in ("masked", "dates"):
+        with pytest.raises(TypeError, match=words):
+            fit.inverse_transform(bad[:, :2])
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_what_the_sentence_on_masks_advises(make):
+    fit = make(2, missing_code=-1.0).fit(MASKED.filled(-1.0))
+    assert fit.components_.shape == (2, 5)
+
+
+@pytest.mark.parametrize("make", PRIVATE)
+def test_a_masked_cell_among_objects_is_missing(make):
+    A = X.astype(object)
+    A[5, 1] = np.ma.masked
+    assert make(2).fit(A).components_.shape == (2, 5)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        make(2, nonfinite="raise").fit(A)
+
+
+@pytest.mark.parametrize("make", PRIVATE)
+@pytest.mark.parametrize("delta", [1e-31, 1e-300, 5e-324])
+def test_a_delta_below_the_error_of_the_sampler(make, delta):
+    with pytest.raises(ValueError, match="delta must be at least 1e-30"):
+        make(2, delta=delta).fit(X)
+
+
+def test_the_smallest_delta_fits():
+    for make in PRIVATE:
+        assert make(2, delta=1e-30).fit(X).privacy_.private
 
 
 def test_fewer_rows_than_components():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stillspace.cli.console import UsageError, command, out, say
+from stillspace.cli.options import check_count, check_loss, check_relation, check_shape
 
 if TYPE_CHECKING:
     from stillspace.audit import AuditReport
@@ -86,6 +87,11 @@ def audit(
     Runs the algorithm many times on one of two made-up neighbouring tables and guesses which. A
     bound above the claim refutes it; one below proves nothing, but near it leaves little room.
     """
+    check_shape(rows, features, components)
+    check_loss(epsilon, delta)
+    check_relation(relation)
+    for name, count in (("--n-iter", n_iter), ("--batch-size", batch_size), ("--runs", runs)):
+        check_count(name, count)
     _check_writable(picture, report)
     plan = _plan(
         algorithm,
@@ -154,7 +160,7 @@ def _plan(
     algorithm: str,
     claim: tuple[float, float],
     shape: tuple[int, int, int],
-    relation: str,
+    relation: Any,
     options: dict[str, Any],
     *,
     as_printed: bool,
@@ -163,20 +169,10 @@ def _plan(
     """Return the plan to attack, started at a public subspace unless asked otherwise."""
     import numpy as np  # noqa: PLC0415
 
-    from stillspace.privacy import RELATIONS  # noqa: PLC0415
     from stillspace.recipes import PRIVATE, Facts, make_plan  # noqa: PLC0415
 
     n, D, r = shape
     epsilon, delta = claim
-    if not (1 <= r < D and n >= 2):
-        msg = f"An audit needs 1 <= components < features and rows >= 2, got {r}, {D} and {n}."
-        raise UsageError(msg)
-    if relation not in RELATIONS:
-        msg = f"--relation must be one of {', '.join(RELATIONS)}, got {relation!r}."
-        raise UsageError(msg)
-    if not (0.0 < epsilon < np.inf and 0.0 < delta < 1.0):
-        msg = f"A claim needs epsilon > 0 and 0 < delta < 1, got {epsilon} and {delta}."
-        raise UsageError(msg)
     calibration: Any = "as-printed" if as_printed else "honest"
     facts = Facts(n, D, r, epsilon, delta, relation, calibration=calibration)
     known = PRIVATE[algorithm].options if algorithm in PRIVATE else ()

@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stillspace.cli.console import UsageError, command, say, say_guarantee
+from stillspace.cli.options import (
+    check_count,
+    check_loss,
+    check_positive,
+    check_public_size,
+    numbers,
+    per_column,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from stillspace.cli.table import Table
@@ -119,21 +128,33 @@ def fit(
         "rows_per_person": rows_per_person,
         "budget": budget,
         "radius": radius,
-        "sketch": _sketch(sketch),
+        "sketch": sketch,
         "summaries": tuple(summary or ()),
     }
+    # What needs no library comes first, then what needs no table, then what needs its columns.
     _check_promise(private, without_privacy)
-    _check_files(file, model, force)
-    private["budget"] = _ledger(budget)
-    table = _table(file, header, delimiter)
-    D = table.X.shape[1]
-    common = {
-        "n_components": _components(components),
+    check_loss(epsilon, delta)
+    check_public_size(relation, public_size)
+    check_count("--rows-per-person", rows_per_person)
+    check_count("--n-iter", n_iter)
+    check_count("--batch-size", batch_size)
+    check_positive("--radius", radius)
+    private["sketch"] = _sketch(sketch)
+    common: dict[str, Any] = {
+        "n_components": whole_number("--components", components, ("auto",), 1),
         "algorithm": algorithm,
         "batch_size": batch_size,
-        "center": _center(center, D, without_privacy),
-        "scale": _vector("--scale", scale, D),
+        "center": _center(center, without_privacy),
+        "scale": numbers("--scale", scale, positive=True),
     }
+    separator = _delimiter(delimiter)
+    _check_files(file, model, force)
+    _check_words(algorithm, private["summaries"], without_privacy)
+    private["budget"] = _ledger(budget)
+    table = _table(file, header, separator)
+    for name in ("center", "scale"):
+        if not isinstance(common[name], str):
+            common[name] = per_column(f"--{name}", common[name], table.X.shape[1])
     fitted = _fitted(table, common, n_iter, None if without_privacy else private)
     _report(fitted, _stored(fitted, model))
 
@@ -185,6 +206,16 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
         raise OSError(error.errno, msg) from error
 
 
+def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bool) -> None:
+    """Refuse an unknown algorithm or summary before the table is read."""
+    from stillspace._shown import checked_words  # noqa: PLC0415
+    from stillspace.recipes import known_recipe  # noqa: PLC0415
+    from stillspace.stages import SUMMARIES  # noqa: PLC0415
+
+    known_recipe(algorithm, private=not without_privacy)
+    checked_words("--summary", summaries, tuple(SUMMARIES))
+
+
 def _ledger(path: Path | None) -> Budget | None:
     if path is None:
         return None
@@ -196,7 +227,7 @@ def _ledger(path: Path | None) -> Budget | None:
 def _table(file: Path, header: bool | None, delimiter: str) -> Table:
     from stillspace.cli.table import read_table  # noqa: PLC0415  (NumPy; --help need not wait)
 
-    return read_table(file, header=header, delimiter=_delimiter(delimiter))
+    return read_table(file, header=header, delimiter=delimiter)
 
 
 def _delimiter(text: str) -> str:
@@ -207,48 +238,18 @@ def _delimiter(text: str) -> str:
     return delimiter
 
 
-def _components(text: str) -> int | str:
-    if text == "auto":
-        return text
-    if not text.isdecimal():
-        msg = f"--components must be a whole number or auto, got {text!r}."
-        raise UsageError(msg)
-    return int(text)
-
-
 def _sketch(text: str) -> int | str | None:
-    if text in ("auto", "none"):
-        return None if text == "none" else text
-    if not text.isdecimal():
-        msg = f"--sketch must be auto, none or a whole number of columns, got {text!r}."
-        raise UsageError(msg)
-    return int(text)
+    wanted = whole_number("--sketch", text, ("auto", "none"), 2)
+    return None if wanted == "none" else wanted
 
 
-def _center(text: str | None, D: int, without_privacy: bool) -> Any:
-    """Return a vector, None for the origin, or how the fit finds its centre."""
+def _center(text: str | None, without_privacy: bool) -> Any:
+    """Return numbers, None for the origin, or how the fit finds its centre."""
     if text in ("pairs", "median"):
         return text
     if text in (None, "none"):
         return "auto" if without_privacy and text is None else None
-    return _vector("--center", text, D, words=("pairs", "median", "none"))
-
-
-def _vector(
-    name: str, text: str | None, D: int, *, words: tuple[str, ...] = ()
-) -> list[float] | None:
-    """Return numbers; an error lists the `words` that the option takes besides."""
-    if text is None:
-        return None
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, D):
-        allowed = ", ".join([*words, "one number"])
-        msg = f"{name} must be {allowed}, or {D} with commas, one a column; got {text!r}."
-        raise UsageError(msg)
-    return numbers * D if len(numbers) == 1 else numbers
+    return numbers("--center", text, words=("pairs", "median", "none"))
 
 
 def _fitted(
@@ -277,14 +278,46 @@ def _stored(fitted: Model, path: Path) -> Path:
     try:
         save_model(fitted, path)
     except OSError as error:
-        rescue = Path(tempfile.mkdtemp(prefix="stillspace-")) / path.name
-        save_model(fitted, rescue)
-        msg = f"{path} could not be written ({error.strerror}); the model is kept in {rescue}."
+        rescued = _rescued(fitted, path.name)
+        fate = (
+            "the model could not be kept anywhere else and is lost; the privacy loss of this fit "
+            "is spent"
+            if rescued is None
+            else f"the model is kept in {rescued}"
+        )
+        msg = f"{path} could not be written ({error.strerror}); {fate}."
         raise OSError(error.errno, msg) from error
     return path
 
 
+def _rescued(fitted: Model, name: str) -> Path | None:
+    """Return where the model was stored in the folder for temporary files, None if nowhere."""
+    from stillspace.models import save_model  # noqa: PLC0415
+
+    try:
+        path = Path(tempfile.mkdtemp(prefix="stillspace-")) / name
+    except OSError:
+        return None
+    try:
+        save_model(fitted, path)
+    except OSError:
+        path.parent.rmdir()
+        return None
+    return path
+
+
 def _report(fitted: Model, path: Path) -> None:
+    """Say what was fitted; if that cannot be printed, the error says where the model is."""
+    try:
+        _say_report(fitted, path)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        msg = f"The model is stored in {path}, but its report could not be printed"
+        raise OSError(error.errno, f"{msg} ({error.strerror})") from error
+
+
+def _say_report(fitted: Model, path: Path) -> None:
     r, D = fitted.components_.shape
     say("Fitted:", f"{type(fitted).__name__}, {r} of {D} dimensions, {fitted.n_iter_} steps.")
     say("Plan:", fitted.plan_.in_words())
@@ -300,9 +333,9 @@ def _report_released(fitted: Any) -> None:
     error = getattr(fitted, "error_estimate_", nan)
     if not isnan(error):
         say(
-            "Error:",
-            f"d² ≈ {error:.2g}, up to about {2 * error:.2g}, if the fit is near the right subspace "
-            "(which this cannot see).",
+            "Accuracy:",
+            f"estimated d² ≈ {error:.2g}, up to about {2 * error:.2g}, if the fit is near the "
+            "right subspace (which this cannot see).",
         )
     if getattr(fitted, "pair_cut_", None) is not None:
         say("Pairs:", f"differences of length {fitted.pair_cut_:.3g} and more were left out.")

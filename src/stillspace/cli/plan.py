@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stillspace.cli.console import command, say
+from stillspace.cli.options import check_loss, check_relation, check_shape
 
 
 @command
@@ -42,6 +43,9 @@ def plan(
     ] = None,
 ) -> None:
     """Show the plan of a private fit and the error to expect; say when a budget is hopeless."""
+    check_shape(rows, features, components)
+    check_loss(epsilon, delta)
+    check_relation(relation)
     # Only here: SciPy takes a while to import, and --help need not wait for it.
     from stillspace.prediction import predict  # noqa: PLC0415
     from stillspace.recipes import Facts, make_plan  # noqa: PLC0415

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.estimators._validation import checked_array, checked_code
+from stillspace.estimators._validation import check_kind, checked_array, checked_code
 from stillspace.methods.orientation import oriented
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.rows import Affine, MemoryRows, Sketch
@@ -53,6 +53,7 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 "sketch=None for inverse_transform."
             )
             raise ValueError(msg)
+        check_kind(X)
         X = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
         if X.shape[1] != len(self.components_):
             msg = f"X must have {len(self.components_)} columns, one a component, got {X.shape[1]}."

@@ -11,12 +11,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from stillspace._limits import LARGEST_EPSILON, SMALLEST_DELTA
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
+from stillspace.estimators._sparse import check_sparse, sparse_rows
 from stillspace.exceptions import PrivacyWarning
-
-LARGEST_EPSILON = 50.0
-"""Where the sampler's error, (1 + e^ε) τ a coordinate, stays far below any δ."""
 
 STORAGE_TYPES = (np.float64, np.float32, np.int8, np.uint8)
 """Types that are read as they are; anything else is converted to float64 first."""
@@ -37,10 +36,14 @@ def checked_array(
     print parts of the array for 1-d, complex and non-numeric input, so these three are told apart
     first. `hidden` keeps the number of rows out of every message.
     """
+    check_kind(X)
     array = X if sparse.issparse(X) else as_array(X)
     if array.ndim != 2:
         shape = ("n", *array.shape[1:]) if hidden else array.shape
         raise ValueError(_not_a_table(shape))
+    if sparse.issparse(X):
+        X = array = sparse_rows(X)
+    check_dtype(array.dtype)
     with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
         checked = validate_data(
             estimator,
@@ -86,10 +89,7 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
     What is refused here is refused before a budget is charged; `checked_array` then reads.
     `hidden`: n is secret.
     """
-    dtype = getattr(X, "dtype", None)
-    if getattr(dtype, "kind", "") == "c":
-        msg = f"Complex data not supported: X has dtype {dtype}; pass real numbers."
-        raise ValueError(msg)
+    check_kind(X)
     shape = told_shape(X) or ()
     spoken = ("n", *shape[1:]) if hidden and shape else shape
     if len(shape) != 2:
@@ -102,9 +102,40 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
                 f"{fewest} is required."
             )
             raise ValueError(msg)
+    if sparse.issparse(X):
+        check_sparse(X)
     # Column names, on an estimator of no use: a fit that is refused leaves this one as it was.
     validate_data(BaseEstimator(), X, reset=True, skip_check_array=True)
     return shape[0], shape[1]
+
+
+def check_kind(X: Any) -> None:
+    """Refuse kinds of tables that would be read as something else, before a cell is read."""
+    rows = X if isinstance(X, list | tuple) else ()
+    if isinstance(X, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        msg = (
+            "X is a masked array, whose mask would be lost: put a number in the place of masked "
+            "cells with X.filled(code), and give missing_code=code."
+        )
+        raise TypeError(msg)
+    dtypes = getattr(X, "dtypes", None)  # of a data frame, one per column
+    for dtype in (getattr(X, "dtype", None), *(() if dtypes is None else dtypes)):
+        check_dtype(dtype)
+
+
+def check_dtype(dtype: Any) -> None:
+    """Refuse complex numbers, dates and durations."""
+    kind = getattr(dtype, "kind", "")
+    if kind == "c":
+        msg = f"Complex data not supported: X has dtype {dtype}; pass real numbers."
+        raise ValueError(msg)
+    temporal = getattr(dtype, "is_temporal", None)  # of polars
+    if kind in ("m", "M") or (callable(temporal) and temporal()):
+        msg = (
+            f"X has dtype {dtype}: dates and durations are not numbers; convert them, for example "
+            "to days since a public date, or drop such columns."
+        )
+        raise TypeError(msg)
 
 
 def _not_a_table(shape: tuple[Any, ...]) -> str:
@@ -142,9 +173,6 @@ def _numbers(X: Any, array: AnyArray) -> Any:
     What is no number at all raises. That every cell reads as a number is therefore an assumption
     of private fits.
     """
-    if array.dtype.kind == "c":
-        msg = f"Complex data not supported: X has dtype {array.dtype}; pass real numbers."
-        raise ValueError(msg)
     if array.dtype.kind not in "OSU":
         return X
     try:
@@ -159,8 +187,10 @@ def _numbers(X: Any, array: AnyArray) -> Any:
 
 
 def _number(cell: Any) -> float:
-    if cell is None or type(cell).__name__ == "NAType":  # pandas.NA, without importing pandas
-        return nan
+    if cell is None or cell is np.ma.masked or type(cell).__name__ == "NAType":
+        return nan  # the last is pandas.NA, without importing pandas
+    if isinstance(cell, np.datetime64 | np.timedelta64):  # some units would read as whole numbers
+        raise TypeError
     try:
         return float(cell)
     except OverflowError:
@@ -208,8 +238,11 @@ def checked_vector(
     except (TypeError, ValueError, OverflowError):
         msg = f"{name} must be {allowed} or an array of {D} public numbers."
         raise ValueError(msg) from None
-    if vector.shape != (D,) or not np.isfinite(vector).all():
-        msg = f"{name} must hold {D} finite numbers, one a feature, got shape {vector.shape}."
+    if vector.shape != (D,):
+        msg = f"{name} must hold {D} finite numbers, one per feature, got shape {vector.shape}."
+        raise ValueError(msg)
+    if not np.isfinite(vector).all():
+        msg = f"{name} must hold {D} finite numbers, one per feature, got NaN or infinity."
         raise ValueError(msg)
     if positive and not (vector > 0.0).all():
         msg = f"{name} must be positive in every feature."
@@ -271,6 +304,12 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
         delta = min(float(n) ** -1.5, 1e-6)
     if not _real(delta) or not 0.0 < delta < 1.0:
         msg = f"delta must be a number in (0, 1), far below 1/n, got {shown(delta)}."
+        raise ValueError(msg)
+    if delta < SMALLEST_DELTA:
+        msg = (
+            f"delta must be at least {SMALLEST_DELTA:g}, got {delta:g}: below that the error of "
+            "the noise sampler would count."
+        )
         raise ValueError(msg)
     if epsilon > LARGEST_EPSILON:
         msg = (

@@ -15,11 +15,12 @@ from itertools import groupby
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
+from stillspace import _limits
 from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import NotAccountedError
 
-Relation: TypeAlias = Literal["replace-one", "add-or-remove-one"]
-RELATIONS: tuple[Relation, ...] = ("replace-one", "add-or-remove-one")
+Relation: TypeAlias = _limits.Relation
+RELATIONS = _limits.RELATIONS
 
 SamplingName: TypeAlias = Literal["all", "poisson", "without-replacement", "with-replacement"]
 SAMPLINGS: tuple[SamplingName, ...] = (
