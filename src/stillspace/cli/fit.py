@@ -125,7 +125,7 @@ def fit(
     _check_promise(private, without_privacy)
     _check_files(file, model, force)
     private["budget"] = _ledger(budget)
-    table = _table(file, header, delimiter)
+    table = _table(file, header, delimiter, hidden=relation == "add-or-remove-one")
     D = table.X.shape[1]
     common = {
         "n_components": _components(components),
@@ -193,10 +193,10 @@ def _ledger(path: Path | None) -> Budget | None:
     return Budget(path)
 
 
-def _table(file: Path, header: bool | None, delimiter: str) -> Table:
+def _table(file: Path, header: bool | None, delimiter: str, *, hidden: bool) -> Table:
     from stillspace.cli.table import read_table  # noqa: PLC0415  (NumPy; --help need not wait)
 
-    return read_table(file, header=header, delimiter=_delimiter(delimiter))
+    return read_table(file, header=header, delimiter=_delimiter(delimiter), hidden=hidden)
 
 
 def _delimiter(text: str) -> str:
