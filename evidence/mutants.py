@@ -26,11 +26,21 @@ class Mutant:
         "tests/parts/test_queries.py",
         "tests/estimators/test_privacy.py",
     )
+    also: tuple[tuple[str, str], ...] = ()
+    """Further changes of the same file."""
 
 
 LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
 
 PAIRS = ("tests/test_pair_cut.py",)
+
+SOURCE = ("tests/estimators/test_provenance.py",)
+"""Where every random word of a fit comes from."""
+
+PTR = ("tests/test_ptr.py",)
+
+SEEDED = "__import__('stillspace.parts.noise', fromlist='_').seeded_generator(7)"
+"""A generator whose words everybody knows, in one expression."""
 
 UNCHANGED = Mutant(
     "nothing (must stay green)", "plans/release.py", "class Release:", "class Release:"
@@ -299,6 +309,83 @@ MUTANTS = [
         "return self._enter(state.allowance, state.moment, state.moment.share)",
         ("tests/test_newton.py",),
     ),
+    # Nine changes that a hostile review made, of which none was red.
+    Mutant(
+        "two queries of one pass share their normals",
+        "plans/release.py",
+        "return tuple(release.draw(0, n_rows, rng, ledger) for release in self.releases)",
+        "from copy import deepcopy\n"
+        "        several = len(self.releases) > 1\n"
+        "        return tuple(\n"
+        "            release.draw(0, n_rows, deepcopy(rng) if several and i == 0 else rng, ledger)\n"
+        "            for i, release in enumerate(self.releases)\n"
+        "        )",
+        tests=("tests/audit/test_residuals.py", *SOURCE),
+    ),
+    Mutant(
+        "all fits of a process share one generator",
+        "parts/noise.py",
+        "def secure_generator()",
+        "@lru_cache(maxsize=1)\ndef secure_generator()",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the noise of summaries has a fixed seed",
+        "stages.py",
+        "draw = release.draw(0, rows.n_rows, rng, ledger)",
+        f"draw = release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the noise of narrowing has a fixed seed",
+        "narrowing.py",
+        "draw = self.release.draw(0, rows.n_rows, rng, ledger)",
+        f"draw = self.release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the noise of the look at short pairs has a fixed seed",
+        "stages.py",
+        "draw = check.draw(0, rows.n_rows, rng, ledger)",
+        f"draw = check.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "stages beside the subspace protect one row of a person",
+        "stages.py",
+        "Allowance(mu, facts.n, facts.relation, facts.rows_per_person)",
+        "Allowance(mu, facts.n, facts.relation)",
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "propose-test-release has the noise of twice its epsilon",
+        "ptr.py",
+        "noise = half_laplace(plan._budget[0], rng)",
+        "noise = half_laplace(2.0 * plan._budget[0], rng)",
+        tests=PTR,
+    ),
+    Mutant(
+        "propose-test-release tells the lead where nothing is released",
+        "ptr.py",
+        "\"algorithm='auto' always gives an answer.\"\n",
+        "f\"algorithm='auto' always gives an answer. (The lead is {lead}.)\"\n",
+        tests=PTR,
+    ),
+    Mutant(
+        "blocks of propose-test-release start from one another's answer",
+        "ptr.py",
+        "_cell(_fit(X[block].T, r), offset, plan.width)",
+        "_cell(last := _fit(X[block].T, r, last), offset, plan.width)",
+        tests=PTR,
+        also=(
+            ("    X = rows.sphered()\n", "    X, last = rows.sphered(), None\n"),
+            ("def _fit(XT: FloatArray, r: int)", "def _fit(XT: FloatArray, r: int, last=None)"),
+            (
+                "start = dense_eigenvectors(XT @ XT.T, r)",
+                "start = dense_eigenvectors(XT @ XT.T, r) if last is None else last",
+            ),
+        ),
+    ),
 ]
 
 
@@ -322,14 +409,23 @@ def table() -> str:
     )
 
 
+def mutated(mutant: Mutant, text: str) -> str:
+    """Return the text of a file with the changes of a mutant."""
+    for old, new in ((mutant.old, mutant.new), *mutant.also):
+        if old not in text:
+            msg = f"The mutant {mutant.name!r} does not fit {mutant.file} any more."
+            raise RuntimeError(msg)
+        text = text.replace(old, new)
+    return text
+
+
 def catch(mutant: Mutant) -> str | None:
     """Return the first test that fails with the mutant in place, or None."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "src"
         shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
         target = copy / "stillspace" / mutant.file
-        text = target.read_text(encoding="utf-8")
-        target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        target.write_text(mutated(mutant, target.read_text(encoding="utf-8")), encoding="utf-8")
         result = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
             cwd=ROOT,

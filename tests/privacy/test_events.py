@@ -4,7 +4,12 @@ import math
 import numpy as np
 import pytest
 
-from stillspace.privacy.events import ComposedEvent, GaussianEvent, NonPrivateEvent
+from stillspace.privacy.events import (
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    TestedEvent,
+)
 
 GLAD = GaussianEvent(sigma=3.0, norm_bound=1.0, difference_bound=2.0)
 
@@ -75,6 +80,22 @@ def test_composition_joins_equal_neighbours_and_keeps_order():
 def test_a_negative_count_is_refused():
     with pytest.raises(ValueError, match="-1 times"):
         ComposedEvent(((GLAD, -1),))
+
+
+def test_events_for_people_with_different_numbers_of_rows_are_refused():
+    three = GaussianEvent(1.0, 1.0, 2.0, rows_per_person=3)
+    for other in (GLAD, TestedEvent(1.0, 1e-6)):
+        with pytest.raises(ValueError, match="people with 1 and 3 rows"):
+            ComposedEvent.of([three, other])
+        with pytest.raises(ValueError, match="use one rows_per_person"):
+            ComposedEvent.of([other]) + ComposedEvent.of([three])
+        parts = [{**ComposedEvent.of([e]).to_dict()["parts"][0]} for e in (three, other)]
+        with pytest.raises(ValueError, match="people with 1 and 3 rows"):
+            ComposedEvent.from_dict({"parts": parts})
+    together = ComposedEvent.of([three, NonPrivateEvent("given start"), three])
+    assert together.rows_per_person == 3
+    assert ComposedEvent(((three, 1), (GLAD, 0))).rows_per_person == 3
+    assert ComposedEvent().rows_per_person == 1
 
 
 def test_sampler_error_counts_every_coordinate_of_every_step():

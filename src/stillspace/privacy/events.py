@@ -175,6 +175,23 @@ class ComposedEvent:
             # A negative count would subtract privacy loss: the one lie a ledger must not hold.
             if count < 0:
                 raise ValueError(f"{type(event).__name__} is counted {count} times.")
+        people = self._rows_per_person()
+        if len(people) > 1:
+            raise ValueError(
+                f"events for people with {' and '.join(map(str, sorted(people)))} rows cannot be "
+                "composed: a guarantee protects people with one number of rows; use one "
+                "rows_per_person for all releases."
+            )
+
+    def _rows_per_person(self) -> set[int]:
+        """Return the numbers of rows of a person that these events protect."""
+        private = (e for e, count in self.parts if count and not isinstance(e, NonPrivateEvent))
+        return {e.rows_per_person if isinstance(e, GaussianEvent) else 1 for e in private}
+
+    @property
+    def rows_per_person(self) -> int:
+        """The number of rows of one person that are protected together."""
+        return next(iter(self._rows_per_person()), 1)
 
     @classmethod
     def of(cls, events: Iterable[SingleEvent]) -> ComposedEvent:
