@@ -125,6 +125,14 @@ class GaussianEvent:
             raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
         return (sensitivity / Fraction(self.sigma)) ** 2
 
+    @property
+    def inexact_draws(self) -> int:
+        """How many draws have the `sampler_error`: the normals, and the count of a Poisson batch.
+
+        The rows of a batch are drawn exactly, once their number is known.
+        """
+        return self.coordinates + (self.sampling == "poisson")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
         return {"kind": "gaussian", **{k: _plain(v) for k, v in asdict(self).items()}}
@@ -225,9 +233,11 @@ class ComposedEvent:
 
     @property
     def sampler_error(self) -> float:
-        """Total-variation error of all normals drawn (SPEC 4, "Noise")."""
+        """Total-variation error of all normals and counts drawn (SPEC 4, "Noise")."""
         return sum(
-            e.coordinates * e.sampler_error * count for e, count in self if type(e) is GaussianEvent
+            e.inexact_draws * e.sampler_error * count
+            for e, count in self
+            if type(e) is GaussianEvent
         )
 
     def to_dict(self) -> dict[str, Any]:
