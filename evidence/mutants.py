@@ -418,8 +418,8 @@ MUTANTS = [
     Mutant(
         "a batch has the first rows",
         "parts/sampling.py",
-        "return Selections(*draw_subsets(n_rows, sizes, rng))",
-        "first = [np.arange(size) for size in sizes]\n"
+        "count, rng)\n        return Selections(*draw_subsets(n_rows, sizes, rng))",
+        "count, rng)\n        first = [np.arange(size) for size in sizes]\n"
         "        return Selections(np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(first))",
         tests=SOURCE,
     ),
