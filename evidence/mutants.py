@@ -518,7 +518,7 @@ MUTANTS = [
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
-        "the type of a frame follows its cells",
+        "the type of a table follows its cells",
         "estimators/_validation.py",
         "    if isinstance(X, np.ndarray) or sparse.issparse(X):\n        return True\n",
         "    if X is not None:\n        return True\n",

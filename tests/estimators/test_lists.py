@@ -156,6 +156,28 @@ def test_a_null_of_a_polars_frame_leaves_all_other_bits(dtype, missing):
     assert with_null == read(pl.DataFrame(X, schema=schema), missing=missing)
 
 
+class Chosen:
+    """A table that is float32 if all its cells are, as a container of another library may be."""
+
+    def __init__(self, cells):
+        small = cells.astype(np.float32)
+        self.array = small if np.array_equal(small, cells) else cells
+        self.shape, self.dtype = cells.shape, self.array.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.array, dtype=dtype)
+
+
+def test_a_type_that_depends_on_a_cell_leaves_all_other_bits():
+    cells = CELLS.astype(np.float32).astype(np.float64)
+    cells[3, 1] = np.float32(0.1)
+    other = cells.copy()
+    other[AT] = 0.1
+    assert np.asarray(Chosen(cells)).dtype != np.asarray(Chosen(other)).dtype
+    for missing in (None, 0.1):
+        assert read(Chosen(cells), missing=missing) == read(Chosen(other), missing=missing)
+
+
 @pytest.mark.parametrize("make", [RobustPCA, PrivatePCA, PrivateRobustPCA])
 @pytest.mark.parametrize(
     "row",
