@@ -26,11 +26,21 @@ class Mutant:
         "tests/parts/test_queries.py",
         "tests/estimators/test_privacy.py",
     )
+    also: tuple[tuple[str, str], ...] = ()
+    """Further changes of the same file."""
 
 
 LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
 
 PAIRS = ("tests/test_pair_cut.py",)
+
+SOURCE = ("tests/estimators/test_provenance.py",)
+"""Where every random word of a fit comes from."""
+
+PTR = ("tests/test_ptr.py",)
+
+SEEDED = "__import__('stillspace.parts.noise', fromlist='_').seeded_generator(7)"
+"""A generator whose words everybody knows, in one expression."""
 
 UNCHANGED = Mutant(
     "nothing (must stay green)", "plans/release.py", "class Release:", "class Release:"
@@ -299,6 +309,242 @@ MUTANTS = [
         "return self._enter(state.allowance, state.moment, state.moment.share)",
         ("tests/test_newton.py",),
     ),
+    # Nine changes that a hostile review made, of which none was red.
+    Mutant(
+        "two queries of one pass share their normals",
+        "plans/release.py",
+        "return tuple(release.draw(0, n_rows, rng, ledger) for release in self.releases)",
+        "from copy import deepcopy\n"
+        "        several = len(self.releases) > 1\n"
+        "        return tuple(\n"
+        "            release.draw(0, n_rows, rng if i or not several else deepcopy(rng), ledger)\n"
+        "            for i, release in enumerate(self.releases)\n"
+        "        )",
+        tests=("tests/audit/test_residuals.py", *SOURCE),
+    ),
+    Mutant(
+        "all fits of a process share one generator",
+        "parts/noise.py",
+        "def secure_generator()",
+        "@lru_cache(maxsize=1)\ndef secure_generator()",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the noise of summaries has a fixed seed",
+        "stages.py",
+        "draw = release.draw(0, rows.n_rows, rng, ledger)",
+        f"draw = release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the noise of narrowing has a fixed seed",
+        "narrowing.py",
+        "draw = self.release.draw(0, rows.n_rows, rng, ledger)",
+        f"draw = self.release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the noise of the look at short pairs has a fixed seed",
+        "stages.py",
+        "draw = check.draw(0, rows.n_rows, rng, ledger)",
+        f"draw = check.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "stages beside the subspace protect one row of a person",
+        "stages.py",
+        "Allowance(mu, facts.n, facts.relation, facts.rows_per_person)",
+        "Allowance(mu, facts.n, facts.relation)",
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "propose-test-release has the noise of twice its epsilon",
+        "ptr.py",
+        "noise = half_laplace(plan._budget[0], rng)",
+        "noise = half_laplace(2.0 * plan._budget[0], rng)",
+        tests=PTR,
+    ),
+    Mutant(
+        "propose-test-release tells the lead where nothing is released",
+        "ptr.py",
+        "\"algorithm='auto' always gives an answer.\"\n",
+        "f\"algorithm='auto' always gives an answer. (The lead is {lead}.)\"\n",
+        tests=PTR,
+    ),
+    Mutant(
+        "blocks of propose-test-release start from one another's answer",
+        "ptr.py",
+        "_cell(_fit(X[block].T, r), offset, plan.width)",
+        "_cell(last := _fit(X[block].T, r, last), offset, plan.width)",
+        tests=PTR,
+        also=(
+            ("    X = rows.sphered()\n", "    X, last = rows.sphered(), None\n"),
+            ("def _fit(XT: FloatArray, r: int)", "def _fit(XT: FloatArray, r: int, last=None)"),
+            (
+                "start = dense_eigenvectors(XT @ XT.T, r)",
+                "start = dense_eigenvectors(XT @ XT.T, r) if last is None else last",
+            ),
+        ),
+    ),
+    # Twenty that were invented after the tests of the nine were written.
+    Mutant(
+        "a key of 64 bits",
+        "parts/noise.py",
+        "ChaCha(key=secrets.randbits(256), rounds=20)",
+        "ChaCha(key=secrets.randbits(64), rounds=20)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "noise seeded by the clock",
+        "estimators/_base.py",
+        "        return secure_generator()",
+        "        return seeded_generator(__import__('time').time_ns())",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "one block of noise for all iterations",
+        "plans/release.py",
+        "return self.query.noise.draws(sigma, count, rng)",
+        "return np.repeat(self.query.noise.draws(sigma, 1, rng), count, axis=0)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "selections have a fixed seed",
+        "plans/release.py",
+        "selections = self.sampling.draws(n_rows, count, rng)",
+        f"selections = self.sampling.draws(n_rows, count, {SEEDED})",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "a batch has the first rows",
+        "parts/sampling.py",
+        "count, rng)\n        return Selections(*draw_subsets(n_rows, sizes, rng))",
+        "count, rng)\n        first = [np.arange(size) for size in sizes]\n"
+        "        return Selections(np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(first))",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "noise of the diagonal is that of the first entries off it",
+        "parts/noise.py",
+        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)",
+        "diagonal = np.resize(drawn, count * self.D) * 181 // 128",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "noise of the diagonal from a copy of the generator",
+        "parts/noise.py",
+        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)",
+        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, again)",
+        tests=SOURCE,
+        also=(
+            (
+                "        drawn = draw_lattice(off_scale",
+                "        again = __import__('copy').deepcopy(rng)\n"
+                "        drawn = draw_lattice(off_scale",
+            ),
+        ),
+    ),
+    Mutant(
+        "half of the noise is the other half with the other sign",
+        "parts/noise.py",
+        "return draw_lattice(scale, count * self.coordinates, rng).reshape(count, *self.shape)",
+        "half = draw_lattice(scale, count * self.coordinates // 2 + 1, rng)\n"
+        "        both = np.concatenate([half, -half])[: count * self.coordinates]\n"
+        "        return both.reshape(count, *self.shape)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "normals of NumPy, rounded",
+        "parts/noise.py",
+        "return draw_lattice(scale, count * self.coordinates, rng).reshape(count, *self.shape)",
+        "normals = rng.standard_normal((count, *self.shape))\n"
+        "        return np.rint(normals * scale).astype(np.int64)",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the start of a run draws from a copy of the generator",
+        "run/loop.py",
+        "result = _run(start.plan, rows, rng, ledger,",
+        "result = _run(start.plan, rows, __import__('copy').deepcopy(rng), ledger,",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "the generator is rewound after a stage",
+        "run/loop.py",
+        "    method, kept = plan.method, OnceAdded(rows)\n",
+        "    method, kept, before = plan.method, OnceAdded(rows), rng.bit_generator.state\n",
+        tests=SOURCE,
+        also=(
+            (
+                "    found = method.outcome(state)\n",
+                "    found, rng.bit_generator.state = method.outcome(state), before\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "the noise of propose-test-release is known",
+        "ptr.py",
+        "noise = half_laplace(plan._budget[0], rng)",
+        "noise = half_laplace(plan._budget[0], np.random.default_rng(plan.size))",
+        tests=SOURCE,
+    ),
+    Mutant(
+        "propose-test-release compares the whole lead",
+        "ptr.py",
+        "if not lead / 2.0 + noise > plan.threshold:",
+        "if not lead + noise > plan.threshold:",
+        tests=PTR,
+    ),
+    Mutant(
+        "rows are dealt to blocks by their first cell",
+        "ptr.py",
+        "order = rng.permutation(plan.size)",
+        "order = np.argsort(rows.sphered()[:, 0], kind='stable')",
+        tests=PTR,
+    ),
+    Mutant(
+        "rows are paired by their first cell",
+        "estimators/_private.py",
+        "pairs = draw_pairs(told, rng) if view.paired else None",
+        "pairs = np.argsort(np.asarray(X)[:, 0])[: told // 2 * 2].reshape(-1, 2)\n"
+        "        pairs = pairs if view.paired else None",
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "the private median protects one row of a person",
+        "stages.py",
+        "AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person, mu=limit)",
+        "AdaptivePlan(name, method, facts.n, facts.relation, mu=limit)",
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "the type of a table follows its cells",
+        "estimators/_validation.py",
+        "    if isinstance(X, np.ndarray) or sparse.issparse(X):\n        return True\n",
+        "    if X is not None:\n        return True\n",
+        tests=("tests/estimators/test_lists.py",),
+    ),
+    Mutant(
+        "events of people with one row and with several are composed",
+        "privacy/events.py",
+        "if len(people) > 1:",
+        "if len(people) > 9:",
+        tests=("tests/privacy/test_events.py",),
+    ),
+    Mutant(
+        "a ceiling for several rows of a person holds releases for one",
+        "plans/release.py",
+        "and event.rows_per_person >= self.ceiling.rows_per_person",
+        "and event.rows_per_person >= 1",
+        tests=("tests/test_adaptive.py",),
+    ),
+    Mutant(
+        "the count of a Poisson batch is not charged",
+        "privacy/events.py",
+        'return self.coordinates + (self.sampling == "poisson")',
+        "return self.coordinates",
+        tests=("tests/privacy/test_events.py",),
+    ),
 ]
 
 
@@ -322,14 +568,23 @@ def table() -> str:
     )
 
 
+def mutated(mutant: Mutant, text: str) -> str:
+    """Return the text of a file with the changes of a mutant."""
+    for old, new in ((mutant.old, mutant.new), *mutant.also):
+        if old not in text:
+            msg = f"The mutant {mutant.name!r} does not fit {mutant.file} any more."
+            raise RuntimeError(msg)
+        text = text.replace(old, new)
+    return text
+
+
 def catch(mutant: Mutant) -> str | None:
     """Return the first test that fails with the mutant in place, or None."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "src"
         shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
         target = copy / "stillspace" / mutant.file
-        text = target.read_text(encoding="utf-8")
-        target.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        target.write_text(mutated(mutant, target.read_text(encoding="utf-8")), encoding="utf-8")
         result = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
             cwd=ROOT,

@@ -425,6 +425,26 @@ def test_bad_tables_get_a_sentence_without_a_cell(
     assert os.listdir(tmp_path) == ["t.csv"]
 
 
+@pytest.mark.parametrize("args", [[], ["--no-header"]])
+def test_a_file_without_a_header_is_refused_where_the_number_of_rows_is_secret(
+    tmp_path: Path, args: list[str]
+) -> None:
+    """Without rows such a file has no columns; with one row it has: both are refused alike."""
+    table, said = tmp_path / "t.csv", set()
+    secret = ("--relation", "add-or-remove-one", "--public-size", 10, "--components", 1, *args)
+    for content in ("", "1,2,3\n", "1,2,3\n" * 9):
+        table.write_text(content)
+        result = fit(table, *secret)
+        assert_refused(result, "needs a header line", code=1)
+        said.add(result.stderr)
+    assert len(said) == 1
+    if args:
+        return
+    for content in ("a,b,c\n", "a,b,c\n1,2,3\n"):
+        table.write_text(content)
+        assert fit(table, *secret, "--force").exit_code == 0
+
+
 def test_other_bytes_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"a,b\n1,\xff\xfe\n")
     assert_refused(fit(tmp_path / "t.csv"), "is not a UTF-8 text file", code=1)

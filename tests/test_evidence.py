@@ -4,14 +4,20 @@ import ast
 
 import pytest
 from evidence.defences import CHANGES
-from evidence.mutants import MUTANTS, ROOT
+from evidence.mutants import MUTANTS, ROOT, mutated
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
 def test_the_text_of_each_mutant_stands_once(mutant):
     text = (ROOT / "src" / "stillspace" / mutant.file).read_text(encoding="utf-8")
-    assert text.count(mutant.old) == 1
-    assert ast.parse(text.replace(mutant.old, mutant.new))
+    for old, _ in ((mutant.old, mutant.new), *mutant.also):
+        assert text.count(old) == 1
+    assert ast.parse(mutated(mutant, text))
+
+
+def test_a_mutant_that_does_not_fit_is_named():
+    with pytest.raises(RuntimeError, match=r"does not fit plans/release\.py any more"):
+        mutated(MUTANTS[0], "")
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.name)

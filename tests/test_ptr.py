@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import suppress
+from fractions import Fraction
 from math import exp, floor, log
 
 import numpy as np
@@ -11,6 +12,7 @@ from stillspace import Budget, PrivateRobustPCA
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import NotAccountedError, NothingReleasedError
 from stillspace.metrics import subspace_error
+from stillspace.parts import noise as noise_module
 from stillspace.parts.noise import seeded_generator
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee, privacy_curve
@@ -85,6 +87,104 @@ def test_a_replaced_row_changes_one_vote():
     assert sorted(np.concatenate(blocks)) == list(range(2000))
     row = int(rng.integers(2000))
     assert sum(row in block for block in blocks) == 1
+
+
+N_LINES = 3000
+LINES = TestedPlan("ptr", 1, N_LINES, 3, epsilon=4.0, delta=1e-3)
+
+
+def on_lines(share, rng):
+    """Rows on two lines, so that a block may decide for either: `share` of them on the first."""
+    first = rng.random(N_LINES) < share
+    return np.where(first[:, None], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
+
+
+def voted(monkeypatch, X, seed, *, noise=None):
+    """Run it; return the votes, the lead and the basis or the message."""
+    seen = []
+
+    def winner(votes):
+        found = _winner(votes)
+        seen.append((Counter(votes), found[1]))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr("stillspace.run.tested._winner", winner)
+        if noise is not None:
+            patch.setattr("stillspace.run.tested.half_laplace", lambda *_: noise)
+        try:
+            said = run(LINES, MemoryRows.prepare(X), seeded_generator(seed)).V
+        except NothingReleasedError as error:
+            said = (*error.args, error.__cause__, *getattr(error, "__notes__", []))
+    ((votes, lead),) = seen
+    assert votes.total() == LINES.n_blocks
+    return votes, lead, said
+
+
+def test_a_replaced_row_moves_one_vote_and_the_lead_by_two(monkeypatch, rng):
+    """Neighbours with the same order of rows and the same offsets: `d` moves by at most 1."""
+    moved = 0
+    for seed in range(12):
+        X = on_lines(0.5, rng)
+        blocks = np.array_split(seeded_generator(seed).permutation(N_LINES), LINES.n_blocks)
+        for block in blocks:  # one row decides in each block
+            X[block] = [0.0, 1.0, 0.0]
+            X[block[: len(block) // 2 + 1]] = [1.0, 0.0, 0.0]
+        votes, lead, _ = voted(monkeypatch, X, seed)
+        for block in (blocks[0], blocks[1], blocks[-1]):
+            for row in ([0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [np.nan] * 3, rng.standard_normal(3)):
+                other = X.copy()
+                other[block[0]] = row
+                changed, moved_lead, _ = voted(monkeypatch, other, seed)
+                away = votes - changed
+                assert away.total() <= 1
+                assert (changed - votes).total() <= 1
+                assert abs(lead - moved_lead) <= 2
+                moved += away.total()
+    assert moved >= 12  # such rows do decide
+
+
+def test_nothing_released_is_one_sentence_whatever_the_votes(monkeypatch, rng):
+    said, leads = set(), set()
+    for seed, share in enumerate((0.5, 0.5, 0.52, 0.54, 0.56)):
+        _, lead, message = voted(monkeypatch, on_lines(share, rng), seed, noise=-1e9)
+        said.add(message)
+        leads.add(lead)
+    assert len(leads) > 2
+    assert len(said) == 1
+    ((text, cause),) = said
+    assert cause is None
+    assert not any(character.isdigit() for character in text)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 3.7])
+def test_the_epsilon_that_is_stated_is_that_of_the_noise(monkeypatch, epsilon):
+    """The noise decides: released or not, with the rate of the event and the plan's threshold."""
+    rates, drawn = [], {}
+    real = noise_module.draw_laplace
+
+    def draw_laplace(rate, rng):
+        rates.append(rate)
+        return drawn.get("value", real(rate, rng))
+
+    monkeypatch.setattr(noise_module, "draw_laplace", draw_laplace)
+    X = make_haystack(6000, 4, 1, inlier_ratio=0.9, random_state=0).X
+    fit = PrivateRobustPCA(1, algorithm="ptr", epsilon=epsilon, delta=1e-6).fit(X)
+    ((event, count),) = fit.privacy_.event
+    assert (event, count) == (TestedEvent(epsilon, 1e-6), 1)
+    assert rates == [Fraction(epsilon) / 2]
+    # All blocks agree: what is released follows from the half-integer that is drawn.
+    lead = fit.plan_.main.n_blocks
+    assert fit.plan_.main.threshold >= 1.0 + log(1.0 / ((1.0 + exp(-epsilon / 2)) * 1e-6)) / epsilon
+    last = floor(2 * fit.plan_.main.threshold) - lead
+    for value, released in ((last, False), (last + 1, True)):
+        drawn["value"] = value
+        clone = PrivateRobustPCA(1, algorithm="ptr", epsilon=epsilon, delta=1e-6)
+        if released:
+            clone.fit(X)
+        else:
+            with pytest.raises(NothingReleasedError):
+                clone.fit(X)
 
 
 def test_a_cell_and_its_centre(rng):

@@ -1,6 +1,7 @@
 """The noise of real runs: size, law, independence of steps and of fits, and each fault found."""
 
 import math
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 
 from stillspace.audit import check_noise
 from stillspace.audit import residuals as module
-from stillspace.parts.noise import IidGaussian, seeded_generator
-from stillspace.plans.release import Release
+from stillspace.parts.noise import IidGaussian, SymmetricGaussian, seeded_generator
+from stillspace.plans.release import JointRelease, Release
 from stillspace.recipes import Facts, make_plan
 
 PLANS = {
@@ -74,6 +75,69 @@ def test_noise_used_twice_within_a_fit_is_seen(monkeypatch):
 
     monkeypatch.setattr(IidGaussian, "draws", repeated)
     assert "one step tells" in str(check_noise(plan_of()))
+
+
+ADAPTIVE = {"D": 10, "r": 2, "epsilon": 1.0, "delta": 1e-5}
+
+
+@pytest.mark.parametrize("n", [400, 4000])
+def test_the_noise_of_chosen_releases_is_what_the_plan_states(n):
+    plan = make_plan("auto", Facts(n, **ADAPTIVE))
+    X = np.random.default_rng(0).standard_normal((n, 10)) * np.geomspace(1.0, 0.1, 10)
+    found = check_noise(plan, X)
+    assert found.ok, str(found)
+
+
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_noise_shared_by_two_queries_of_one_pass_is_seen(monkeypatch, which):
+    """They have different shapes and scales, and are drawn from a copy of the generator."""
+
+    def draw(self, n_rows, rng, ledger):
+        copies = [rng] * len(self.releases)
+        copies[which % len(copies)] = deepcopy(rng)
+        return tuple(
+            release.draw(0, n_rows, copy, ledger)
+            for release, copy in zip(self.releases, copies, strict=True)
+        )
+
+    monkeypatch.setattr(JointRelease, "draw", draw)
+    plan = make_plan("auto", Facts(4000, **ADAPTIVE))
+    X = np.random.default_rng(0).standard_normal((4000, 10)) * np.geomspace(1.0, 0.1, 10)
+    told = str(check_noise(plan, X))
+    assert "The same noise appears in two places." in told
+
+
+def test_a_part_of_the_noise_shared_by_steps_of_two_shapes_is_seen(monkeypatch):
+    """Half of the variance of every gradient is that of the start's second moment."""
+    kept = []
+    real = {kind: kind.draws for kind in (IidGaussian, SymmetricGaussian)}
+
+    def start(self, sigma, count, rng):
+        drawn = real[SymmetricGaussian](self, sigma, count, rng)
+        kept[:] = [self.in_drawn_order(drawn[0]) * self.spacing(sigma) / sigma * math.sqrt(2)]
+        return drawn
+
+    def gradient(self, sigma, count, rng):
+        own = real[IidGaussian](self, sigma, count, rng)
+        shared = kept[0][: self.coordinates].reshape(self.shape) * sigma / self.spacing(sigma)
+        return np.rint(math.sqrt(0.5) * (own + shared)).astype(np.int64)
+
+    monkeypatch.setattr(SymmetricGaussian, "draws", start)
+    monkeypatch.setattr(IidGaussian, "draws", gradient)
+    plan = make_plan("dp-ggd", Facts(400, 60, 4, 1.0, 1e-5), n_iter=1)
+    told = str(check_noise(plan, fits=2))
+    assert "one step tells" in told
+
+
+@pytest.mark.parametrize("count", [1000, 100_000, 2**20])
+def test_equal_residuals_of_independent_noise_are_as_rare_as_stated(count, rng):
+    """False alarm rate of this test: 2e-6; the seed is fixed."""
+    values = np.rint(rng.standard_normal(count) * 2.0**30) / 2.0**30
+    assert module._used_twice(values, 1e-6) == []
+    # Twenty or, of many, about one in two hundred normals that appear again, with any sign.
+    again = max(20, count // 200)
+    values[-again:] = -values[:again]
+    assert module._used_twice(values, 1e-6) != []
 
 
 def test_noise_used_in_two_fits_is_seen(monkeypatch):

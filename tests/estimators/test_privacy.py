@@ -4,6 +4,7 @@ import pickle
 import re
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -289,3 +290,15 @@ def test_every_private_algorithm_recovers_at_a_generous_budget(name):
     fit = PrivateRobustPCA(2, algorithm=name, epsilon=8.0).fit(data.X)
     assert fit.privacy_.private
     assert subspace_error(fit.components_, data.components) < 0.01
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+@pytest.mark.parametrize("center", [None, "pairs"])
+def test_everything_that_is_published_is_listed_for_users(make, center):
+    """SECURITY.md names every attribute that a private fit leaves behind."""
+    frame = pd.DataFrame(rows(), columns=list("abcdef"))
+    fit = make(2, center=center, summaries=("variances", "distances")).fit(frame)
+    text = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
+    published = {name for name in vars(fit) if name.endswith("_")}
+    assert published >= {"route_", "error_estimate_", "pair_cut_", "distance_quantiles_"}
+    assert {name for name in published if f"`{name}`" not in text} == set()

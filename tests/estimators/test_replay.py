@@ -89,7 +89,18 @@ def neighbours(X, rng, rows=1):
         other = X.copy()
         other[rng.choice(len(X), rows, replace=False)] = row
         yield other
+    for size in (1.0, 100.0):  # a person's rows need not be equal
+        other = X.copy()
+        other[rng.choice(len(X), rows, replace=False)] = size * rng.standard_normal((rows, D))
+        yield other
+    # The most that a person's rows can change: all on one axis, in place of rows across it.
+    other = X.copy()
+    axis = np.argmin(np.abs(X).sum(axis=0))
+    other[np.argsort(np.abs(X[:, axis]))[:rows]] = 50.0 * np.eye(D)[axis]
+    yield other
 
+
+BOTH = {"summaries": ("variances", "distances")}
 
 OPTIONS = {
     "auto, summaries": {"summaries": ("variances", "distances")},
@@ -98,7 +109,17 @@ OPTIONS = {
     "scale, missing": {"scale": np.arange(1.0, D + 1), "missing_code": 1.0},
     "REAPER": {"algorithm": "dp-md-reap", "n_iter": 4},
     "PCA": {"algorithm": "dp-pca"},
-    "three rows a person": {"rows_per_person": 3},
+    "three rows a person": {"rows_per_person": 3, **BOTH},
+    "four rows a person, r chosen": {"rows_per_person": 4, "n_components": "auto", **BOTH},
+    "two rows a person, no pairs": {"rows_per_person": 2, "center": None, **BOTH},
+    "two rows a person, median": {"rows_per_person": 2, "center": "median", "radius": 3.0, **BOTH},
+    "three rows a person, PCA": {"rows_per_person": 3, "algorithm": "dp-pca", **BOTH},
+    "three rows a person, REAPER": {
+        "rows_per_person": 3,
+        "algorithm": "dp-md-reap",
+        "n_iter": 4,
+        **BOTH,
+    },
     "no pairs": {"center": None, "summaries": ("distances",)},
     "median": {"center": "median", "radius": 3.0},
 }
@@ -119,15 +140,21 @@ def test_a_neighbour_with_the_same_releases_has_the_same_fit(monkeypatch, rng, X
         assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2
 
 
+@pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("center", [None, "pairs"])
-def test_narrowed_rows_of_a_neighbour(monkeypatch, rng, center):
+def test_narrowed_rows_of_a_neighbour(monkeypatch, rng, center, rows):
     X = rng.standard_normal((300, 160)) @ np.diag(np.geomspace(1.0, 0.05, 160))
-    options = {"center": center, "sketch": 128, "summaries": ("variances",)}
+    options = {
+        "center": center,
+        "sketch": 128,
+        "rows_per_person": rows,
+        "summaries": ("variances",),
+    }
     held, _, seen = replayed(monkeypatch, X, **options)
     widths = [asked[0].D for asked, _, _ in seen]
     assert widths[-1] == 128
     assert 32 in widths
-    for other in neighbours(X, rng):
+    for other in neighbours(X, rng, rows):
         again, _, others = replayed(monkeypatch, other, seen, **options)
         assert again == held
         assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2

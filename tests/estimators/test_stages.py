@@ -372,9 +372,10 @@ def test_a_missing_code_means_the_same_with_a_sketch(wide):
 def test_the_number_of_rows_stays_out_of_the_message_of_a_deep_table():
     deep = [[[1.0], [2.0], [3.0]]] * 57
     options = {"neighboring_relation": "add-or-remove-one", "public_size": 50}
-    with pytest.raises(ValueError, match="2-d array") as caught:
-        PrivateRobustPCA(1, **options).fit(deep)
-    assert "57" not in str(caught.value)
+    for X, words in ((np.array(deep), "2-d array"), (deep, "pass a NumPy array")):
+        with pytest.raises(ValueError, match=words) as caught:
+            PrivateRobustPCA(1, **options).fit(X)
+        assert "57" not in str(caught.value)
 
 
 def test_a_ceiling_refuses_a_query_that_its_conversion_does_not_cover():

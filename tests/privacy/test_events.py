@@ -4,7 +4,14 @@ import math
 import numpy as np
 import pytest
 
-from stillspace.privacy.events import ComposedEvent, GaussianEvent, NonPrivateEvent
+from stillspace.kernels.choice import BINOMIAL_ERROR
+from stillspace.parts.noise import SAMPLER_ERROR
+from stillspace.privacy.events import (
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    TestedEvent,
+)
 
 GLAD = GaussianEvent(sigma=3.0, norm_bound=1.0, difference_bound=2.0)
 
@@ -77,9 +84,34 @@ def test_a_negative_count_is_refused():
         ComposedEvent(((GLAD, -1),))
 
 
+def test_events_for_people_with_different_numbers_of_rows_are_refused():
+    three = GaussianEvent(1.0, 1.0, 2.0, rows_per_person=3)
+    for other in (GLAD, TestedEvent(1.0, 1e-6)):
+        with pytest.raises(ValueError, match="people with 1 and 3 rows"):
+            ComposedEvent.of([three, other])
+        with pytest.raises(ValueError, match="use one rows_per_person"):
+            ComposedEvent.of([other]) + ComposedEvent.of([three])
+        parts = [{**ComposedEvent.of([e]).to_dict()["parts"][0]} for e in (three, other)]
+        with pytest.raises(ValueError, match="people with 1 and 3 rows"):
+            ComposedEvent.from_dict({"parts": parts})
+    together = ComposedEvent.of([three, NonPrivateEvent("given start"), three])
+    assert together.rows_per_person == 3
+    assert ComposedEvent(((three, 1), (GLAD, 0))).rows_per_person == 3
+    assert ComposedEvent().rows_per_person == 1
+
+
 def test_sampler_error_counts_every_coordinate_of_every_step():
     noisy = GaussianEvent(1.0, 1.0, 2.0, coordinates=40, sampler_error=1e-15)
     assert ComposedEvent(((noisy, 10), (GLAD, 3))).sampler_error == pytest.approx(4e-13)
+
+
+def test_the_count_of_a_poisson_batch_is_charged_as_a_normal():
+    assert BINOMIAL_ERROR <= SAMPLER_ERROR
+    drawn = {"coordinates": 40, "sampler_error": SAMPLER_ERROR}
+    for sampling, draws in (("poisson", 41), ("all", 40), ("without-replacement", 40)):
+        facts = {"rate": 0.5} if sampling == "poisson" else {"batch_size": 2, "population": 9}
+        event = GaussianEvent(1.0, 1.0, 2.0, sampling=sampling, **facts, **drawn)
+        assert ComposedEvent(((event, 10),)).sampler_error == 10 * draws * SAMPLER_ERROR
 
 
 def test_json_round_trip_without_pickle():

@@ -30,7 +30,8 @@ NAMES = {ADD: NeighboringRelation.ADD_OR_REMOVE_ONE, REPLACE: NeighboringRelatio
     ],
 )
 def test_the_same_epsilon(event, relation):
-    composed = ComposedEvent(((event, 40), (GaussianEvent(15.0, 1.0, 2.0), 1)))
+    start = GaussianEvent(45.0, 1.0, 2.0, rows_per_person=event.rows_per_person)
+    composed = ComposedEvent(((event, 40), (start, 1)))
     accountant = PLDAccountant(NAMES[relation])
     accountant.compose(to_dp_accounting(composed, relation))
     found = privacy_curve(composed, relation).get_epsilon(1e-6)

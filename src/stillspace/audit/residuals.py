@@ -8,10 +8,11 @@ in every step, and another set of them in every fit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, kstest, norm
+from scipy.stats import chi2, kstest, norm, poisson
 
 from stillspace._typing import FloatArray
 from stillspace.audit.neighbours import table_size
@@ -27,6 +28,10 @@ _LARGEST = 2**23
 """Residuals that are compared step with step; more of them are cut off."""
 _MANY = 1000
 """Products from which on their sum is as good as normal in its far tail."""
+_MOST_COMPARED = 2**20
+"""Residuals of which every two are compared; more of them are cut off."""
+_CLOSE = 2.0**-28
+"""Two residuals closer than this may be one normal on two lattices, which are finer than 2⁻³⁰."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ def check_noise(
             found = _standardised(part)
             runs[-1] += found
             by_release.setdefault(part.release.query, []).extend(found)
-    level = alarm / 5
+    level = alarm / 6
     everything = np.concatenate([z for steps in runs for z in steps])
     squares, count = float(np.sum(everything**2)), len(everything)
     low, high = (np.sqrt(squares / chi2.isf(p, count)) for p in (0.025, 0.975))
@@ -115,6 +120,7 @@ def check_noise(
         *dict.fromkeys(word for z in each for word in _law(z, level / len(each))),
         *_between_steps(runs, level),
         *_between_fits(runs, level),
+        *_used_twice(everything, level),
     ]
     ratio = float(np.sqrt(squares / count))
     return NoiseReport(count, ratio, (float(low), float(high)), tuple(problems))
@@ -127,17 +133,20 @@ def _rows(plan: AnyPlan, X: Any) -> MemoryRows:
 
 
 def _standardised(seen: Seen) -> list[FloatArray]:
-    """Return the residuals of each iteration in units of their standard deviation, flat."""
+    """Return the residuals of each iteration in units of their standard deviation.
+
+    They are flat, and in the order in which the noise was drawn.
+    """
     release = seen.release
-    precision = release.query.noise.precision
-    drawn = precision > 0
+    noise = release.query.noise
+    precision = noise.in_drawn_order(noise.precision)
     found = []
     for i, point in enumerate(seen.points):
         chosen = None if seen.selections is None else seen.selections[i]
         with np.errstate(all="ignore"):
             exact = seen.rows.add(release.query, point, chosen)
         residual = (seen.released[i] * release.divisor - exact) / release.sigma(seen.first + i)
-        found.append(np.asarray((residual * np.sqrt(precision))[drawn]))
+        found.append(np.asarray(noise.in_drawn_order(residual) * np.sqrt(precision)))
     return found
 
 
@@ -158,24 +167,52 @@ def _law(values: FloatArray, level: float) -> list[str]:
 
 
 def _between_steps(runs: list[list[FloatArray]], level: float) -> list[str]:
-    """Correlate steps of the same shape within a fit: each with each, and all at each distance."""
+    """Correlate the steps of a fit: each with each, and all steps of one shape at each distance.
+
+    Steps of different shapes, such as two queries of one pass, are compared as far as the shorter
+    one goes, in the order in which their noise was drawn.
+    """
     pairs: list[float] = []
     lags: list[float] = []
+    others: list[float] = []
     for steps in runs:
-        for size in {len(step) for step in steps}:
-            Z = np.array([step for step in steps if len(step) == size])
-            Z = Z[: max(_LARGEST // size, 2)] / max(_rms(np.ravel(Z)), 1e-300)
+        groups = [_stacked(steps, size) for size in sorted({len(step) for step in steps})]
+        for Z in groups:
             products = Z @ Z.T
             # z·z'/‖z‖ is standard normal for an independent z', whatever z is.
             norms = np.maximum(np.sqrt(np.diag(products)), 1e-300)
             pairs += list(np.abs(products / norms[:, None])[np.triu_indices(len(Z), 1)])
             for lag in range(1, len(Z)):
-                count = (len(Z) - lag) * size
+                count = (len(Z) - lag) * Z.shape[1]
                 if count >= _MANY:
                     lags.append(abs(float(np.trace(products, offset=lag))) / np.sqrt(count))
-    for scores in (pairs, lags):
-        if scores and max(scores) > norm.isf(level / (4 * len(scores))):
+        for short, long in combinations(groups, 2):
+            common = short.shape[1]
+            norms = np.maximum(np.linalg.norm(short, axis=1), 1e-300)
+            others += list(np.abs(short @ long[:, :common].T / norms[:, None]).ravel())
+    for scores in (pairs, lags, others):
+        if scores and max(scores) > norm.isf(level / (6 * len(scores))):
             return ["The noise of one step tells that of another."]
+    return []
+
+
+def _stacked(steps: list[FloatArray], size: int) -> FloatArray:
+    """Return the steps of one size, as many as are compared, scaled to variance 1."""
+    Z = np.array([step for step in steps if len(step) == size][: max(_LARGEST // size, 2)])
+    return np.asarray(Z / max(_rms(np.ravel(Z)), 1e-300))
+
+
+def _used_twice(values: FloatArray, level: float) -> list[str]:
+    """Count residuals of equal size, in whatever places of whatever fits.
+
+    The absolute values of N independent normals have about N² t/√π pairs closer than t, nearly
+    by the law of Poisson. A margin of a quarter covers the steps of the lattices.
+    """
+    sizes = np.sort(np.abs(values[:_MOST_COMPARED]))
+    close = np.searchsorted(sizes, sizes + _CLOSE, side="left") - np.arange(len(sizes)) - 1
+    expected = 1.25 * len(sizes) ** 2 * _CLOSE / np.sqrt(np.pi)
+    if poisson.sf(float(close.sum()) - 1.0, expected) < level:
+        return ["The same noise appears in two places."]
     return []
 
 

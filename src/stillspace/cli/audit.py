@@ -26,7 +26,10 @@ _Components = Annotated[int, typer.Option("--components", "-r", help="Of the sub
 _NIter = Annotated[int | None, typer.Option(help="Number of iterations.")]
 _BatchSize = Annotated[int | None, typer.Option(help="Rows a step, if sampled.")]
 _Sampling = Annotated[
-    str | None, typer.Option(help="poisson, without-replacement or with-replacement.")
+    str | None,
+    typer.Option(
+        help="poisson, without-replacement or with-replacement (loosely bounded: more noise)."
+    ),
 ]
 _Relation = Annotated[str, typer.Option(help="replace-one or add-or-remove-one.")]
 _AsPrinted = Annotated[

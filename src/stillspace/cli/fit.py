@@ -151,7 +151,7 @@ def fit(
     _check_files(file, model, force)
     _check_words(algorithm, private["summaries"], without_privacy)
     private["budget"] = _ledger(budget)
-    table = _table(file, header, separator)
+    table = _table(file, header, separator, hidden=relation == "add-or-remove-one")
     for name in ("center", "scale"):
         if not isinstance(common[name], str):
             common[name] = per_column(f"--{name}", common[name], table.X.shape[1])
@@ -210,7 +210,7 @@ def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bo
     """Refuse an unknown algorithm or summary before the table is read."""
     from stillspace._shown import checked_words  # noqa: PLC0415
     from stillspace.recipes import known_recipe  # noqa: PLC0415
-    from stillspace.stages import SUMMARIES  # noqa: PLC0415
+    from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 
     known_recipe(algorithm, private=not without_privacy)
     checked_words("--summary", summaries, tuple(SUMMARIES))
@@ -224,10 +224,10 @@ def _ledger(path: Path | None) -> Budget | None:
     return Budget(path, mode="open")
 
 
-def _table(file: Path, header: bool | None, delimiter: str) -> Table:
+def _table(file: Path, header: bool | None, delimiter: str, *, hidden: bool) -> Table:
     from stillspace.cli.table import read_table  # noqa: PLC0415  (NumPy; --help need not wait)
 
-    return read_table(file, header=header, delimiter=delimiter)
+    return read_table(file, header=header, delimiter=delimiter, hidden=hidden)
 
 
 def _delimiter(text: str) -> str:

@@ -30,11 +30,17 @@ class Table:
     names: tuple[str, ...] | None
 
 
-def read_table(path: Path, *, header: bool | None = None, delimiter: str = ",") -> Table:
-    """Return the numbers in a CSV file; `header=None` looks at the first line."""
+def read_table(
+    path: Path, *, header: bool | None = None, delimiter: str = ",", hidden: bool = False
+) -> Table:
+    """Return the numbers in a CSV file; `header=None` looks at the first line.
+
+    `hidden`: the number of rows is secret, so that the file must have a header. A file without
+    rows and without a header does not tell its number of columns.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read(csv.reader(file, delimiter=delimiter), str(path), header)
+            return _read(csv.reader(file, delimiter=delimiter), str(path), header, hidden)
     except UnicodeDecodeError:
         msg = f"{path} is not a UTF-8 text file; save it as CSV (UTF-8)."
         raise DataError(msg) from None
@@ -43,9 +49,15 @@ def read_table(path: Path, *, header: bool | None = None, delimiter: str = ",") 
         raise DataError(msg) from None
 
 
-def _read(lines: Iterator[list[str]], path: str, header: bool | None) -> Table:
+def _read(lines: Iterator[list[str]], path: str, header: bool | None, hidden: bool) -> Table:
     filled = (line for line in lines if line)
     first = next(filled, None)
+    if hidden and (first is None or not _has_header(first, path, header)):
+        msg = (
+            f"{path} needs a header line: under add-or-remove-one the number of rows is secret, "
+            "and a file without rows must still tell its number of columns."
+        )
+        raise DataError(msg)
     if first is None:
         msg = f"{path} is empty."
         raise DataError(msg)
@@ -53,7 +65,7 @@ def _read(lines: Iterator[list[str]], path: str, header: bool | None) -> Table:
     if D < 2:
         msg = f"{path} has one column; at least two are needed (see --delimiter)."
         raise DataError(msg)
-    has_header = _looks_like_header(first, path) if header is None else header
+    has_header = _has_header(first, path, header)
     names = _checked_names(first, path) if has_header else None
     # A header that was guessed is not named in errors: should the guess be wrong, it is a row.
     spoken = names if header else None
@@ -86,8 +98,10 @@ def _float(cell: str) -> float:
     return float(text)
 
 
-def _looks_like_header(first: list[str], path: str) -> bool:
+def _has_header(first: list[str], path: str, header: bool | None) -> bool:
     """Say whether the first line holds names: all words, or all numbers and gaps, else ask."""
+    if header is not None:
+        return header
     words = [not _readable(cell) for cell in first]
     if all(words) and len(set(first)) == len(first):
         return True

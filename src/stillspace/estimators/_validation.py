@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import inf, isfinite, nan
 from typing import Any
 from warnings import warn
@@ -44,6 +45,7 @@ def checked_array(
     if sparse.issparse(X):
         X = array = sparse_rows(X)
     check_dtype(array.dtype)
+    X = array if _is_listed(X) else X
     with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
         checked = validate_data(
             estimator,
@@ -55,29 +57,94 @@ def checked_array(
             ensure_min_samples=min_samples,
             ensure_min_features=2 if reset else 1,
         )
+    if not _declares_dtype(X):
+        checked = checked.astype(np.float64, copy=False)
     if finite:
         check_finite(checked)
     return checked
 
 
 def as_array(X: Any) -> AnyArray:
-    """Return X as NumPy reads it."""
+    """Return X as an array.
+
+    The cells of a list have no common type, and NumPy would choose one from all of them: with one
+    cell of text it would turn every number into text. So a list is read row by row, and one row
+    never changes how another row is read.
+    """
+    if _is_listed(X):
+        shape = told_shape(X) or ()
+        if len(shape) == 2:
+            return _from_rows(X, shape[1])
     try:
         return np.asarray(X)
     except ValueError:  # NumPy's message gives the number of rows
-        msg = "X must be a table: all its rows must have the same number of cells."
-        raise ValueError(msg) from None
+        raise ValueError(_RAGGED) from None
+
+
+_RAGGED = "X must be a table: all its rows must have the same number of cells."
+
+
+def _is_listed(X: Any) -> bool:
+    """Return whether X is a Python sequence without a data type of its own."""
+    if isinstance(X, list | tuple):
+        return True
+    if isinstance(X, str | bytes | bytearray | memoryview | Mapping) or sparse.issparse(X):
+        return False
+    typed = ("__array__", "__array_interface__", "__array_struct__", "__buffer__", "typecode")
+    if any(hasattr(X, name) for name in typed):
+        return False
+    return isinstance(X, Sequence) or all(hasattr(X, n) for n in ("__len__", "__getitem__"))
+
+
+def _from_rows(X: Any, D: int) -> FloatArray:
+    """Return float64 rows, each converted by itself."""
+    table = np.empty((len(X), D))
+    for i in range(len(X)):
+        table[i] = _from_row(X[i], D)
+    return table
+
+
+def _from_row(row: Any, D: int) -> FloatArray:
+    """Return one row as float64; cells of mixed types are converted one by one."""
+    try:
+        cells = np.asarray(row)
+    except ValueError:
+        raise ValueError(_RAGGED) from None
+    if cells.shape != (D,):
+        raise ValueError(_RAGGED)
+    if cells.dtype.kind in "biuf":
+        with np.errstate(all="ignore"):
+            return cells.astype(np.float64)
+    if _is_listed(row):  # not the array: NumPy gave its cells a common type
+        cells = np.empty(D, dtype=object)
+        for j in range(D):
+            cells[j] = row[j]
+    return _floats(cells, "X has a cell that")
+
+
+def _declares_dtype(X: Any) -> bool:
+    """Return whether X's data type is a public fact that no cell can change.
+
+    The type of other containers may depend on a cell. A nullable column of pandas is one type with
+    a missing cell and another type without one, for example.
+    """
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return True
+    dtypes = getattr(X, "dtypes", None) if hasattr(X, "iloc") else None
+    return dtypes is not None and all(
+        isinstance(getattr(dtype, "subtype", dtype), np.dtype) for dtype in dtypes
+    )
 
 
 def told_shape(X: Any) -> tuple[int, ...] | None:
     """Return X's shape without reading a cell, or None where only a conversion would tell it."""
-    if isinstance(X, list | tuple):
+    if _is_listed(X):
         if len(X) == 0:
             return (0,)
         first = X[0]
         inner = getattr(first, "shape", None)
         if inner is None:
-            inner = (len(first),) if isinstance(first, list | tuple) else ()
+            inner = (len(first),) if _is_listed(first) else ()
         return (len(X), *inner)
     shape = getattr(X, "shape", None)
     return tuple(int(length) for length in shape) if isinstance(shape, tuple) else None
@@ -90,6 +157,12 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
     `hidden`: n is secret.
     """
     check_kind(X)
+    if hidden and _is_listed(X):
+        msg = (
+            "neighboring_relation='add-or-remove-one' keeps the number of rows secret, and a list "
+            "without rows does not tell its number of columns; pass a NumPy array or a data frame."
+        )
+        raise ValueError(msg)
     shape = told_shape(X) or ()
     spoken = ("n", *shape[1:]) if hidden and shape else shape
     if len(shape) != 2:
@@ -175,22 +248,27 @@ def _numbers(X: Any, array: AnyArray) -> Any:
     """
     if array.dtype.kind not in "OSU":
         return X
+    values = _floats(array, f"X has dtype {array.dtype} and")
+    return type(X)(values, columns=X.columns) if hasattr(X, "iloc") else values
+
+
+def _floats(cells: AnyArray, what: str) -> FloatArray:
+    """Return objects as floats, one by one."""
     try:
-        values = np.frompyfunc(_number, 1, 1)(array).astype(np.float64)
+        return np.asarray(np.frompyfunc(_number, 1, 1)(cells), dtype=np.float64)
     except (TypeError, ValueError):
         msg = (
-            f"X has dtype {array.dtype} and does not convert to float: each argument must be a "
-            "real number or a string that reads as a number; encode or drop such columns."
+            f"{what} does not convert to float: each argument must be a real number or a string "
+            "that reads as a number; encode or drop such columns."
         )
         raise TypeError(msg) from None
-    return type(X)(values, columns=X.columns) if hasattr(X, "iloc") else values
 
 
 def _number(cell: Any) -> float:
     if cell is None or cell is np.ma.masked or type(cell).__name__ == "NAType":
         return nan  # the last is pandas.NA, without importing pandas
-    if isinstance(cell, np.datetime64 | np.timedelta64):  # some units would read as whole numbers
-        raise TypeError
+    if isinstance(cell, complex | np.complexfloating | np.datetime64 | np.timedelta64):
+        raise TypeError  # NumPy would drop the imaginary part, or the unit
     try:
         return float(cell)
     except OverflowError:

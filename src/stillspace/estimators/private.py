@@ -67,7 +67,9 @@ class PrivateRobustPCA(PrivateEstimator):
         None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
-        "sampling", "capped". A wrong name lists the right ones.
+        "sampling", "capped". A wrong name lists the right ones. "sampling" is "poisson" (the
+        default), "without-replacement" or "with-replacement". The accountant's bound for
+        "with-replacement" is far from tight, so that it costs more noise than the others.
     neighboring_relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
         Which data sets must be hard to tell apart. Under "replace-one" the number of rows is
         public; "add-or-remove-one" keeps it secret and needs `public_size`.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from randomgen import ChaCha
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels.lattice import TOTAL_VARIATION, draw_lattice
 from stillspace.parts.laplace import draw_laplace
 
@@ -165,6 +165,10 @@ class GaussianNoise(ABC):
     def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
         """Return the lattice indices of `count` independent blocks of noise, stacked."""
 
+    @abstractmethod
+    def in_drawn_order(self, block: AnyArray) -> AnyArray:
+        """Return the independent entries of a block, flat, in the order in which they are drawn."""
+
     def draw(self, sigma: float, rng: np.random.Generator) -> IntArray:
         """Return the lattice indices of one block of noise."""
         return np.asarray(self.draws(sigma, 1, rng)[0])
@@ -202,6 +206,10 @@ class IidGaussian(GaussianNoise):
         """Return the lattice indices of `count` independent blocks of noise, stacked."""
         scale = _scale(sigma, 1.0, self.spacing(sigma))
         return draw_lattice(scale, count * self.coordinates, rng).reshape(count, *self.shape)
+
+    def in_drawn_order(self, block: AnyArray) -> AnyArray:
+        """Return all entries, row by row."""
+        return np.ravel(block)
 
 
 @dataclass(frozen=True)
@@ -254,6 +262,10 @@ class SymmetricGaussian(GaussianNoise):
         diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)
         blocks[:, np.arange(self.D), np.arange(self.D)] = diagonal.reshape(count, self.D)
         return blocks
+
+    def in_drawn_order(self, block: AnyArray) -> AnyArray:
+        """Return the entries above the diagonal, row by row, then the diagonal."""
+        return np.concatenate([block[np.triu_indices(self.D, 1)], np.diagonal(block)])
 
     def _arrange(self, rounded: IntArray) -> IntArray:
         """Mirror the upper triangle."""

@@ -127,6 +127,14 @@ class GaussianEvent:
             raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
         return (sensitivity / Fraction(self.sigma)) ** 2
 
+    @property
+    def inexact_draws(self) -> int:
+        """How many draws have the `sampler_error`: the normals, and the count of a Poisson batch.
+
+        The rows of a batch are drawn exactly, once their number is known.
+        """
+        return self.coordinates + (self.sampling == "poisson")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values."""
         return {"kind": "gaussian", **{k: _plain(v) for k, v in asdict(self).items()}}
@@ -177,6 +185,23 @@ class ComposedEvent:
             # A negative count would subtract privacy loss: the one lie a ledger must not hold.
             if count < 0:
                 raise ValueError(f"{type(event).__name__} is counted {count} times.")
+        people = self._rows_per_person()
+        if len(people) > 1:
+            raise ValueError(
+                f"events for people with {' and '.join(map(str, sorted(people)))} rows cannot be "
+                "composed: a guarantee protects people with one number of rows; use one "
+                "rows_per_person for all releases."
+            )
+
+    def _rows_per_person(self) -> set[int]:
+        """Return the numbers of rows of a person that these events protect."""
+        private = (e for e, count in self.parts if count and not isinstance(e, NonPrivateEvent))
+        return {e.rows_per_person if isinstance(e, GaussianEvent) else 1 for e in private}
+
+    @property
+    def rows_per_person(self) -> int:
+        """The number of rows of one person that are protected together."""
+        return next(iter(self._rows_per_person()), 1)
 
     @classmethod
     def of(cls, events: Iterable[SingleEvent]) -> ComposedEvent:
@@ -210,9 +235,11 @@ class ComposedEvent:
 
     @property
     def sampler_error(self) -> float:
-        """Total-variation error of all normals drawn (SPEC 4, "Noise")."""
+        """Total-variation error of all normals and counts drawn (SPEC 4, "Noise")."""
         return sum(
-            e.coordinates * e.sampler_error * count for e, count in self if type(e) is GaussianEvent
+            e.inexact_draws * e.sampler_error * count
+            for e, count in self
+            if type(e) is GaussianEvent
         )
 
     def to_dict(self) -> dict[str, Any]:

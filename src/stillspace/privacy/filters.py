@@ -238,7 +238,7 @@ def charge_of(event: Any, relation: Relation, terms: Terms) -> Charge:
             continue
         for j, loss in enumerate(_losses(single, terms)):
             totals[j] += count * loss
-        sampler += count * single.coordinates * Fraction(single.sampler_error)
+        sampler += count * single.inexact_draws * Fraction(single.sampler_error)
     amounts = tuple(math.ceil(total / UNIT) for total in totals)
     return Charge(amounts, math.ceil(sampler / SAMPLER_UNIT))
 

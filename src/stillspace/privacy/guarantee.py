@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from stillspace.privacy.accounting import PrivacyCurve, privacy_curve
-from stillspace.privacy.events import ComposedEvent, GaussianEvent, Relation, check_relation
+from stillspace.privacy.events import ComposedEvent, Relation, check_relation
 from stillspace.privacy.gaussian import check_delta
 
 _FORMAT = 1
@@ -109,9 +109,7 @@ class Guarantee:
         return f"Guarantee({', '.join(shown)}{stated})"
 
     def _promise(self) -> list[str]:
-        k = min(
-            (e.rows_per_person for e, _ in self.event if isinstance(e, GaussianEvent)), default=1
-        )
+        k = self.event.rows_per_person
         whose = ("any one row", "another") if k == 1 else (f"up to {k} rows of a person", "others")
         neighbours = _NEIGHBOURS[self.neighboring_relation].format(*whose)
         assert self.delta is not None  # checked when private

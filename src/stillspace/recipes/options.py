@@ -59,7 +59,8 @@ def checked_positive(name: str, value: Any) -> float:
 def named_sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
     """Return a sampling by name; the paper's batch is `max(n √(ε/(4T)), 1)` (SPEC 3).
 
-    By default Poisson where its smaller noise counts, else the paper's own, with replacement.
+    By default Poisson where its smaller noise counts, else the paper's own, with replacement. The
+    bound for sampling with replacement is far from tight (docs/privacy.md, "Accountants").
     """
     n = facts.n
     paper = n * sqrt(facts.epsilon / (4 * n_iter)) if facts.epsilon else 64
