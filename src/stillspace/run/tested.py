@@ -6,14 +6,15 @@ from collections import Counter
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.exceptions import NothingReleasedError
 from stillspace.parts.geometry import Orthonormalize, dense_eigenvectors
 from stillspace.parts.noise import half_laplace
 from stillspace.parts.queries import IrlsPower, SecondMoment
 from stillspace.parts.stops import Converged
-from stillspace.plans.fixed import MomentStart, Plan
-from stillspace.plans.release import Ledger, Release
+from stillspace.plans.fixed import GivenStart, Plan
+from stillspace.plans.release import Draw, Ledger, Release
 from stillspace.plans.tested import TestedPlan
 from stillspace.rows.protocols import ChosenRows, Rows
 from stillspace.run.loop import run_loop
@@ -21,6 +22,8 @@ from stillspace.run.result import Result
 
 MOST_PASSES = 300
 """Passes of a block's robust fit, at most."""
+
+NO_DRAW = Draw(None, None, 0.0)
 
 
 def run_tested(plan: TestedPlan, rows: Rows, rng: np.random.Generator, ledger: Ledger) -> Result:
@@ -55,16 +58,20 @@ def run_tested(plan: TestedPlan, rows: Rows, rng: np.random.Generator, ledger: L
 def _fit(block: ChosenRows, r: int) -> FloatArray:
     """Return the robust subspace of one block: a function of its rows alone, whatever they are."""
     D, b = block.n_columns, block.n_rows
-    plan = Plan(
-        name="block",
-        start=MomentStart(Release(SecondMoment(D), b, z=0.0)),
-        release=Release(IrlsPower(D, r), b, z=0.0),
-        geometry=Orthonormalize(r),
-        n_components=r,
-        n_iter=MOST_PASSES,
-        stop=Converged(1e-12),
-    )
+    moment = Release(SecondMoment(D), b, z=0.0).apply(block, np.empty((0, 0)), NO_DRAW)
     try:
+        # Dense on purpose: an iterative solver may start at random, and one block would then
+        # change the vote of another.
+        start = GivenStart(FrozenArray.of(dense_eigenvectors(moment, r)))
+        plan = Plan(
+            name="block",
+            start=start,
+            release=Release(IrlsPower(D, r), b, z=0.0),
+            geometry=Orthonormalize(r),
+            n_components=r,
+            n_iter=MOST_PASSES,
+            stop=Converged(1e-12),
+        )
         # No noise is drawn here, so the block's generator is never asked for a word.
         return run_loop(plan, block, np.random.default_rng(0), Ledger()).V
     except (np.linalg.LinAlgError, ValueError):  # a vote too: what it says depends on the block
