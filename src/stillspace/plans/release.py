@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 from math import inf, isinf, nextafter, sqrt
 from typing import TypeAlias
@@ -174,7 +175,7 @@ Witness: TypeAlias = Callable[[Seen], None]
 """Called with what was released, as it is released. Nothing but an audit may have one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Release:
     """The noisy mean of a query over (some of) the rows.
 
@@ -218,7 +219,14 @@ class Release:
 
     def sensitivity(self, relation: Relation | None = None) -> float:
         """Return the exact-arithmetic sensitivity of the sum, the unit of `z` (SPEC 4)."""
-        return self._event(1.0, slack=0.0).sensitivity(relation or self.relation)
+        if relation is None or relation == self.relation:
+            return self._unit
+        return self._event(1.0, slack=0.0).sensitivity(relation)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The sensitivity under the release's own relation."""
+        return self._event(1.0, slack=0.0).sensitivity(self.relation)
 
     def sigma(self, k: int) -> float:
         """Return the standard deviation of the noise on the sum in iteration k."""
@@ -230,6 +238,14 @@ class Release:
 
     def event(self, k: int) -> SingleEvent:
         """Return what an accountant must know of iteration k."""
+        return self._make_event(k) if isinstance(self.z, tuple) else self._constant_event
+
+    @cached_property
+    def _constant_event(self) -> SingleEvent:
+        """The event of every iteration, where all have the same noise."""
+        return self._make_event(0)
+
+    def _make_event(self, k: int) -> SingleEvent:
         if isinf(self.query.norm_bound):
             return NonPrivateEvent(f"the terms of the {self.query.name} have no bound")
         sigma = self.sigma(k)
@@ -244,7 +260,8 @@ class Release:
         What rounding adds to the sensitivity depends a little on the noise, so a few turns are
         needed; the last comparison is exact.
         """
-        limit, z = Fraction(mu) ** 2, 1.0 / mu
+        limit, slack = Fraction(mu) ** 2, self._slack(self._unit / mu)
+        z = (1.0 + slack / self._unit) / mu * (1.0 + 2.0**-50)
         for _ in range(64):
             found = replace(self, z=z)
             event = found.event(0)

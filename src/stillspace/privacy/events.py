@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
@@ -37,6 +37,12 @@ def check_relation(relation: str) -> None:
         raise ValueError(
             f"neighboring_relation is {shown(relation)}; it must be one of {', '.join(RELATIONS)}."
         )
+
+
+@lru_cache(maxsize=1024)
+def _squared_ratio(sensitivity: float, sigma: float) -> Fraction:
+    """Return the square of a sensitivity, rounded up, over σ: a release asks for it twice."""
+    return (Fraction(sensitivity) * (1 + Fraction(1, 1 << 51)) / Fraction(sigma)) ** 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +126,12 @@ class GaussianEvent:
 
     def squared_mu(self, relation: Relation) -> Fraction:
         """Return (sensitivity/σ)², not below the exact value: the sensitivity was rounded twice."""
-        sensitivity = Fraction(self.sensitivity(relation)) * (1 + Fraction(1, 1 << 51))
+        sensitivity = self.sensitivity(relation)
         if sensitivity == 0:
             return Fraction(0)
         if self.sigma == 0:
             raise NotAccountedError("a ledger takes private fits only: a release has no noise.")
-        return (sensitivity / Fraction(self.sigma)) ** 2
+        return _squared_ratio(sensitivity, self.sigma)
 
     @property
     def inexact_draws(self) -> int:
