@@ -20,6 +20,7 @@ from stillspace.parts.queries import Query
 from stillspace.privacy import ComposedEvent, GaussianEvent, calibrate
 from stillspace.privacy.events import NOTHING, Relation
 from stillspace.release import JointRelease, Release
+from stillspace.rows import Caps
 
 _SAFE = 1.0 - 2.0**-40
 """What a share's μ is multiplied with, so that shares which add up to 1 but for rounding fit."""
@@ -53,6 +54,8 @@ class Ask:
 
     point: FloatArray
     shares: tuple[tuple[Query, float], ...]
+    leave_out: Caps | None = None
+    """Rows in this region count as zero rows; it follows from earlier releases."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,11 +87,15 @@ def _run_adaptive(
     plan: AdaptivePlan, rows: Rows, rng: np.random.Generator, lookers: Onlookers
 ) -> Result:
     """Ask, record, draw, read, take: until the method has no more to ask."""
-    method, kept = plan.method, OnceAdded(rows)
+    method, every = plan.method, OnceAdded(rows)
+    left_out, kept = None, every
     ledger = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
     state = method.begin(plan.allowance)
     passes = 0
     while (ask := method.ask(state)) is not None:
+        if ask.leave_out is not left_out:
+            left_out = ask.leave_out
+            kept = every if left_out is None else every.outside(left_out)
         joint = plan.joint_release(ask)
         draws = joint.draw(rows.n_rows, rng, ledger)
         values = joint.apply(kept, ask.point, draws)

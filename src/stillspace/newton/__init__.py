@@ -6,11 +6,10 @@ number of rows; shares are of μ² and add up to 1.
 """
 
 from stillspace.newton.chosen import ChosenNewton
-from stillspace.newton.method import FIRST_LOOK, TOP_UP, WEAK, DampedNewton
+from stillspace.newton.method import TOP_UP, WEAK, DampedNewton
 from stillspace.newton.states import MATRIX_SHARE, SCALAR_SHARE
 
 __all__ = [
-    "FIRST_LOOK",
     "MATRIX_SHARE",
     "SCALAR_SHARE",
     "TOP_UP",

@@ -5,9 +5,11 @@ from stillspace.rows.levels import levels
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, draw_pairs
 from stillspace.rows.protocols import OnceAdded, Rows, RowSum
+from stillspace.rows.regions import Caps
 from stillspace.rows.stored import Scaling
 
 __all__ = [
+    "Caps",
     "MemoryRows",
     "OnceAdded",
     "PairedRows",

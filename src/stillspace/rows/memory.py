@@ -17,6 +17,7 @@ from stillspace.rows.layout import LONGEST_BLOCK, Job, Layout
 from stillspace.rows.levels import levels
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
+from stillspace.rows.regions import Caps
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, stored
 from stillspace.rows.threads import each
 
@@ -116,6 +117,20 @@ class MemoryRows:
     def shorter(self, length: float) -> MemoryRows:
         """Return the same rows, those of this length or longer as zero rows."""
         return self.only(self._factors > 1.0 / length)
+
+    def outside(self, region: Caps) -> MemoryRows:
+        """Return the same rows, those inside the region as zero rows."""
+        kept = np.empty(self.n_rows, dtype=np.bool_)
+        layout = Layout.of(self.n_columns, self.n_columns)
+
+        def decide(job: Job) -> None:
+            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
+                for at, XT in self._blocks(NO_INDEX, job, layout):
+                    kept[at : at + XT.shape[1]] = ~region.inside(XT)
+
+        for _ in each(decide, layout.jobs(self.n_rows)):
+            pass
+        return self.only(kept)
 
     def distances(self, V: FloatArray) -> FloatArray:
         """Return the distance of every scaled row to the span of V (D, r)."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Terms
+from stillspace.rows.regions import Caps
 
 
 class RowSum(Protocol):
@@ -37,6 +38,9 @@ class Rows(Protocol):
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
 
+    def outside(self, region: Caps) -> Rows:
+        """Return the same rows, those inside the region as zero rows."""
+
 
 @dataclass(slots=True)
 class OnceAdded:
@@ -65,3 +69,7 @@ class OnceAdded:
         if query not in self.kept:
             self.kept[query] = self.rows.add(query, point, None)
         return self.kept[query].copy()
+
+    def outside(self, region: Caps) -> OnceAdded:
+        """Return the rows outside the region, with a memory of their own."""
+        return OnceAdded(self.rows.outside(region))

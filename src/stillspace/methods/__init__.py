@@ -1,0 +1,1 @@
+"""Methods in the sense of `stillspace.adaptive`: they choose releases and never see a row."""
