@@ -138,6 +138,13 @@ def test_angles_against_plain_numpy(rng):
         np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("query", [FourthMoment(D, R), AngleCounts(D, R, 36)], ids=lambda q: q.name)
+def test_a_point_that_is_too_large_makes_no_term_too_large(query):
+    e = np.eye(D)
+    for x in (e[0], (e[0] + e[1]) / np.sqrt(2)):
+        assert np.linalg.norm(term(query, x, 3.0 * e[:, :R])) == pytest.approx(1.0, rel=1e-12)
+
+
 def test_a_row_at_the_edge_of_a_bin_falls_on_one_side_wherever_it_stands(rng):
     """Rows whose angle to a direction is an edge but for some bits, in blocks of many widths."""
     D, m = 20, 3

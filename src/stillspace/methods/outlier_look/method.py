@@ -172,7 +172,7 @@ class OutlierLook:
         rule, basis = self.rule, state.basis
         values = np.einsum("dk,de,ek->k", basis, state.moment.value, basis)
         excess = answer.value - elliptical_moments(values)
-        modes = gathering_directions(excess, rule.proposed * answer.sd, rule.apart, rule.most_modes)
+        modes = gathering_directions(excess, rule.apart, rule.most_modes)
         if modes.shape[1] == 0:
             return Looked(state.moment, (), state.moment.share + rule.modes_share)
         return Angles(state.allowance, state.moment, basis @ modes)
@@ -193,9 +193,7 @@ class OutlierLook:
         rest = Moment(answer.value, rule.rest_share, answer.sd)
         V = top_eigenvectors(rest.value, self._components(rest))
         foreign = tuple(
-            group
-            for group in state.groups
-            if float(np.sum((V.T @ group.direction) ** 2)) < rule.native
+            group for group in state.groups if _beyond_chance(V, group.direction) < rule.native
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         if not foreign:
@@ -204,6 +202,13 @@ class OutlierLook:
 
     def _components(self, moment: Moment) -> int:
         return count_components(moment.value, moment.sd, self.r) if self.choose else self.r
+
+
+def _beyond_chance(V: FloatArray, direction: FloatArray) -> float:
+    """Return how much of a direction lies in a subspace: 1 for all, 0 as for a random one."""
+    D, r = V.shape
+    inside = float(np.sum((V.T @ direction) ** 2))
+    return float((inside - r / D) / (1.0 - r / D))
 
 
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:

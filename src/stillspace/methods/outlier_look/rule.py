@@ -26,8 +26,6 @@ class LookRule:
     """The largest number of directions whose angles are counted."""
     apart: float = 0.85
     """|cos| from which on two modes count as one: fourth moments resolve about 30 degrees."""
-    proposed: float = 2.0
-    """Standard deviations of noise above an elliptical law that a mode must have."""
     bins: int = 36
     """Bins of the angle from 0 to 180 degrees: 5 degrees each, below the width of a tight group."""
     block: int = 2
@@ -35,17 +33,19 @@ class LookRule:
     widest: int = 8
     """Bins of the widest cap: at 40 degrees from its direction a row still has more than half of
     its square along it."""
-    sure: float = 5.0
-    """Standard deviations by which a group exceeds the ring around it. In the 126 comparisons
-    of 6 directions, 3 ways to look at each and 7 caps, noise alone does so in 4e-5 of the fits."""
+    sure: float = 6.0
+    """Standard deviations of noise and sampling by which a group exceeds the ring around it. Noise
+    alone does so in one of 126 comparisons (6 directions, 3 ways to look, 7 caps) with probability
+    1e-7; real groups of a few rows per hundred are the reason that it is not 5."""
     depth: float = 0.15
     """The largest part of the group's density that the ring around it may have: tails of skewed
     columns have more."""
     minority: float = 0.48
     """The largest share of rows in all caps of one direction: outliers are in the minority."""
-    native: float = 0.5
-    """‖V_restᵀu‖² from which on a group's direction u belongs to the inliers, whose subspace
-    V_rest is found without the group: natural groups had .57 to .87, planted ones at most .48."""
+    native: float = 1.0 / 3.0
+    """How much of a group's direction u must lie in the subspace V of the other rows, beyond
+    chance, for it to be the inliers' own: `(‖Vᵀu‖² − r/D)/(1 − r/D)`. Natural groups of rows had
+    .38 and more, planted ones at most .27."""
 
 
 STANDARD = LookRule()
