@@ -89,7 +89,8 @@ def _gap(
         sampling = (max(group, 0.0) + max(ring, 0.0)) / size
         clear = (group - ring) / sqrt(variance[top] + variance[bins] + sampling)
         share = float(counts[:bins].sum())
-        is_gap = clear >= rule.sure and ring <= rule.depth * group and share <= rule.minority
+        empty = ring + rule.doubt * sqrt(variance[bins]) <= rule.depth * group
+        is_gap = clear >= rule.sure and empty and share <= rule.minority
         if is_gap and (best is None or clear > best.clear):
             best = Gap(at, side, bins, share, sqrt(float(np.sum(sds[:bins] ** 2))), clear)
     return best

@@ -30,16 +30,18 @@ class LookRule:
     """Bins of the angle from 0 to 180 degrees: 5 degrees each, below the width of a tight group."""
     block: int = 2
     """Bins that are compared with the next ones: 10 degrees."""
-    widest: int = 8
-    """Bins of the widest cap: at 40 degrees from its direction a row still has more than half of
-    its square along it."""
+    widest: int = 11
+    """Bins of the widest cap, 55 degrees: rows as far from a group's centre as the centre is from
+    the origin are 45 degrees away from it."""
     sure: float = 6.0
     """Standard deviations of noise and sampling by which a group exceeds the ring around it. Noise
-    alone does so in one of 126 comparisons (6 directions, 3 ways to look, 7 caps) with probability
-    1e-7; real groups of a few rows per hundred are the reason that it is not 5."""
+    alone does so in one of 180 comparisons (6 directions, 3 ways to look, 10 caps) with
+    probability 2e-7; real groups of a few rows per hundred are the reason that it is not 5."""
     depth: float = 0.15
     """The largest part of the group's density that the ring around it may have: tails of skewed
     columns have more."""
+    doubt: float = 1.0
+    """Standard deviations of noise that are added to the ring's density in this comparison."""
     minority: float = 0.48
     """The largest share of rows in all caps of one direction: outliers are in the minority."""
     native: float = 1.0 / 3.0
