@@ -32,6 +32,8 @@ class Mutant:
 
 LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
 
+LOOK = ("tests/methods/test_outlier_look.py",)
+QUERIES = ("tests/parts/test_queries.py",)
 PAIRS = ("tests/test_pair_cut.py",)
 
 SOURCE = ("tests/estimators/test_provenance.py",)
@@ -289,25 +291,74 @@ MUTANTS = [
         tests=("tests/privacy/test_renyi.py",),
     ),
     Mutant(
-        "the look at the mean left out of what is spent",
+        "the modes left out of what is spent",
+        "methods/outlier_look/method.py",
+        "return Looked(state.moment, (), state.moment.share + rule.modes_share)",
+        "return Looked(state.moment, (), state.moment.share)",
+        LOOK,
+    ),
+    Mutant(
+        "the angles left out of what is spent",
+        "methods/outlier_look/method.py",
+        "spent = state.moment.share + rule.modes_share + rule.angles_share\n",
+        "spent = state.moment.share + rule.modes_share\n",
+        LOOK,
+    ),
+    Mutant(
+        "the second moment of the rest left out of what is spent",
+        "methods/outlier_look/method.py",
+        "rule.angles_share + rest.share",
+        "rule.angles_share",
+        LOOK,
+    ),
+    Mutant(
+        "directions that overlap are not scaled down",
+        "methods/outlier_look/method.py",
+        "point = state.directions / state.overlap",
+        "point = state.directions",
+        LOOK,
+    ),
+    Mutant(
+        "angles are not clipped",
+        "parts/queries/modes.py",
+        "weights = np.abs(Z) / np.maximum(kernels.column_norms(Z), 1.0)",
+        "weights = np.abs(Z)",
+        QUERIES,
+    ),
+    Mutant(
+        "angles from a matrix product",
+        "parts/queries/modes.py",
+        "Z = kernels.scores(XT, point)",
+        "Z = point.T @ XT",
+        QUERIES,
+    ),
+    Mutant(
+        "fourth moments in units of the squared length",
+        "parts/queries/modes.py",
+        "np.where(length > 0.0, length, 1.0)) * length",
+        "np.where(length > 0.0, length, 1.0)) / np.where(length > 0.0, length, 1.0)",
+        QUERIES,
+    ),
+    Mutant(
+        "the fourth moment's √2 forgotten",
+        "parts/queries/modes.py",
+        "weights = np.where(first == second, 1.0, sqrt(2.0))",
+        "weights = np.where(first == second, 1.0, 1.0)",
+        QUERIES,
+    ),
+    Mutant(
+        "steps read the rows that were left out",
         "methods/newton/method.py",
-        "state.moment, state.moment.share + MEAN_SHARE)",
-        "state.moment, state.moment.share)",
+        "return Ask(state.belief.V, tuple(queries), through)",
+        "return Ask(state.belief.V, tuple(queries))",
         ("tests/test_newton.py",),
     ),
     Mutant(
-        "counts of near rows left out of what is spent",
-        "methods/newton/method.py",
-        "spent = state.moment.share + MEAN_SHARE + 2 * COUNT_SHARE",
-        "spent = state.moment.share + MEAN_SHARE",
-        ("tests/test_newton.py",),
-    ),
-    Mutant(
-        "a start again forgets what was spent before",
-        "methods/newton/method.py",
-        "return self._enter(state.allowance, state.moment, state.spent)",
-        "return self._enter(state.allowance, state.moment, state.moment.share)",
-        ("tests/test_newton.py",),
+        "a run forgets the maps of a pass",
+        "run/adaptive.py",
+        "asked = mapped[ask.through]",
+        "asked = mapped[()]",
+        LOOK,
     ),
     # Nine changes that a hostile review made, of which none was red.
     Mutant(

@@ -1,7 +1,7 @@
 """The damped Newton method: its filter, its shares, its routes, and its accuracy."""
 
 from dataclasses import replace
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -9,29 +9,23 @@ import pytest
 from stillspace.datasets import make_haystack
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.methods.newton.belief import Belief
-from stillspace.methods.newton.states import (
-    Comparison,
-    Found,
-    LastLook,
-    Look,
-    MeanLook,
-    Moment,
-    Steps,
-)
-from stillspace.methods.spectrum import Spectrum, count_components
+from stillspace.methods.newton.states import Found, LastLook, Looking, Steps, TopUp
+from stillspace.methods.outlier_look import Looked
+from stillspace.methods.spectrum import Moment, Spectrum, count_components
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import polar
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import (
+    AngleCounts,
     Curvature,
     CurvatureMatrix,
-    GeometricMedian,
+    FourthMoment,
     Glad,
     SecondMoment,
 )
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.recipes import Facts, make_plan
-from stillspace.rows import MemoryRows
+from stillspace.rows import MemoryRows, through_view
 from stillspace.run import run
 from tests.conftest import random_basis
 
@@ -203,24 +197,80 @@ def test_moments_are_averaged_by_share(rng):
     assert moment.sd == pytest.approx(sqrt(0.1 / 0.4))
 
 
+def looked_at(method, n, moment, sd):
+    """Return the state after a look that finds nothing: no direction with more rows than others."""
+    state = method.begin(Allowance(1.0, n))
+    state = method.take(state, (Answer(moment, sd),))
+    assert isinstance(state, Looking)
+    ask = method.ask(state)
+    ((query, share),) = ask.shares
+    assert (type(query), share) == (FourthMoment, 0.01)
+    return method.take(state, (Answer(np.zeros(query.shape), 1e-3),))
+
+
 def test_it_asks_for_what_the_docs_say():
-    method, allowance = DampedNewton(20, 3), Allowance(1.0, 10_000)
-    state = method.begin(allowance)
-    assert isinstance(state, Look)
+    method = DampedNewton(20, 3)
+    state = method.begin(Allowance(1.0, 10_000))
+    assert isinstance(state, Looking)
     ask = method.ask(state)
     assert ask.shares == ((SecondMoment(20), 0.1),)
     V = np.eye(20)[:, :3]
-    state = method.take(state, (Answer(0.2 * V @ V.T, 1e-4),))
-    assert isinstance(state, MeanLook)
-    ask = method.ask(state)
-    assert ask.shares == ((GeometricMedian(20), 0.01),)
-    assert not ask.point.any()
-    state = method.take(state, (Answer(np.zeros(20), 1e-3),))
+    state = looked_at(method, 10_000, 0.2 * V @ V.T, 1e-4)
     assert isinstance(state, Steps)
+    assert state.spent == pytest.approx(0.11)
     ask = method.ask(state)
     assert [type(query) for query, _ in ask.shares] == [Glad, Curvature, CurvatureMatrix]
-    assert method.ask(LastLook(state.moment, 0.5, 100, "x")).shares == ((SecondMoment(20), 0.5),)
-    assert method.ask(Found(V, state.moment, 0.0, "x")) is None
+    assert ask.through == ()
+    last = method.ask(LastLook(state.looked, 0.5, 100, "x"))
+    assert last.shares == ((SecondMoment(20), 0.5),)
+    assert method.ask(Found(V, state.looked, 0.0, "x")) is None
+
+
+def test_a_weaker_signal_gets_a_better_start_first():
+    method, V = DampedNewton(20, 3), np.eye(20)[:, :3]
+    sd = 1.45e-3
+    state = looked_at(method, 10_000, 0.01 * V @ V.T, sd)
+    assert isinstance(state, TopUp)
+    kappa = Spectrum.of(0.01 * V @ V.T, sd, 3).kappa / sqrt(0.1)
+    assert 4.0 < kappa < sqrt(60.0)
+    assert state.share == pytest.approx(6.0 / kappa**2 - 0.1)
+    entered = method.take(state, (Answer(0.01 * V @ V.T, sd),))
+    assert isinstance(entered, Steps)
+    assert entered.spent == pytest.approx(0.11 + state.share)
+    assert entered.looked.moment.share == pytest.approx(0.1 + state.share)
+
+
+def test_what_the_look_leaves_out_is_left_out_to_the_end():
+    """The direction e0 holds a group within 5 degrees; the other rows have e1 and e2."""
+    D, method, n = 6, DampedNewton(6, 2), 100_000
+    moment = np.diag([0.4, 0.3, 0.2, 0.04, 0.03, 0.03])
+    state = method.take(method.begin(Allowance(1.0, n)), (Answer(moment, 1e-5),))
+    ask = method.ask(state)
+    gathered = ask.point[0]  # e0 in the basis of the leading directions
+    first, second = np.triu_indices(ask.point.shape[1])
+    q = gathered[first] * gathered[second] * np.where(first == second, 1.0, sqrt(2.0))
+    state = method.take(state, (Answer(np.outer(q, q), 1e-5),))
+    ask = method.ask(state)
+    ((query, share),) = ask.shares
+    assert (type(query), share) == (AngleCounts, 0.05)
+    counts = np.zeros(query.shape)
+    counts[:, 17:19] = 0.01
+    at = int(np.argmax(np.abs(ask.point[0])))
+    counts[at, 0 if ask.point[0, at] > 0 else -1] = 0.4
+    state = method.take(state, (Answer(counts, 1e-4),))
+    ask = method.ask(state)
+    assert ask.shares == ((SecondMoment(D), 0.1),)
+    rest = np.diag([0.0, 0.3, 0.2, 0.04, 0.03, 0.03])
+    state = method.take(state, (Answer(rest, 1e-5),))
+    assert isinstance(state, Steps)
+    assert state.spent == pytest.approx(0.26)
+    np.testing.assert_allclose(np.abs(state.start), np.eye(D)[:, 1:3], atol=1e-9)
+    through = method.ask(state).through
+    kept = through_view(MemoryRows(np.eye(D)), through).sphered().any(axis=1)
+    np.testing.assert_array_equal(kept, np.arange(D) != 0)
+    assert method.ask(LastLook(state.looked, 0.1, n, "x")).through == through
+    (group,) = method.outcome(Found(state.start, state.looked, 0.0, "x")).facts["left_out"]
+    np.testing.assert_allclose(group.direction, np.eye(D)[0], atol=1e-9)
 
 
 def stepped(method, state, k, *, curvature, gradient):
@@ -249,88 +299,27 @@ def stepped(method, state, k, *, curvature, gradient):
 
 def started(D=20, n=100_000):
     method, V = DampedNewton(D, 2), np.eye(D)[:, :2]
-    state = method.take(method.begin(Allowance(1.0, n)), (Answer(0.4 * V @ V.T, 1e-5),))
-    state = method.take(state, (Answer(np.zeros(D), 1e-3),))
+    state = looked_at(method, n, 0.4 * V @ V.T, 1e-5)
     assert isinstance(state, Steps)
     return method, state
 
 
-def compared(mean, near, left, D=6, r=2, values=(0.4, 0.3, 0.2)):
-    """Return the method and its state after releases of a mean along the first direction."""
-    method = DampedNewton(D, r)
-    moment = np.diag([*values, *np.full(D - 3, 0.1 / (D - 3))])
-    state = method.take(method.begin(Allowance(1.0, 100_000)), (Answer(moment, 1e-5),))
-    state = method.take(state, (Answer(mean * np.eye(D)[0], 1e-3),))
-    if isinstance(state, Steps):
-        return method, state
-    assert isinstance(state, Comparison)
-    for expected, value in ((range(r), near), (range(1, r + 1), left)):
-        ask = method.ask(state)
-        assert ask.shares == ((Curvature(D, r, 0.1), 0.004),)
-        np.testing.assert_allclose(np.abs(ask.point), np.eye(D)[:, expected], atol=1e-12)
-        state = method.take(state, (Answer(np.asarray(value), 1e-3),))
-    assert isinstance(state, Steps)
-    return method, state
+def test_directions_held_by_other_rows_end_with_private_pca():
+    """A thirtieth of the weight along one direction: another group of rows is near the other."""
+    method, state = started()
+    state = stepped(method, state, 8, curvature=np.diag([6.0, 0.2]), gradient=0.0)
+    assert isinstance(state, LastLook)
+    assert state.route == "private PCA: different rows hold different directions"
+    assert state.share == pytest.approx(1.0 - 0.11 - 8 * sum(started()[1].shares), abs=1e-3)
 
 
-def directions(state):
-    return {int(i) for i in np.argmax(np.abs(state.start), axis=0)}
-
-
-def test_a_mean_is_set_aside_where_as_many_rows_are_near_without_it():
-    _, cluster = compared(0.4, 0.6, 0.5)
-    np.testing.assert_allclose(cluster.aside, 0.4 * np.eye(6)[0])
-    assert directions(cluster) == {1, 2}
-    assert cluster.cut == 0.75
-    assert not cluster.better
-    assert cluster.spent == pytest.approx(0.118)
-    assert compared(0.4, 0.4, 0.5)[1].better
-    kept = [
-        (compared(1e-3, 0.6, 0.6)[1], 0.11),  # noise
-        (compared(0.25, 0.6, 0.6)[1], 0.11),  # ‖m‖² is .16 of what extends along it
-        (compared(0.4, 0.6, 0.6, values=(0.6, 0.3, 0.05))[1], 0.11),  # no third direction
-        (compared(0.4, 0.6, 0.4)[1], 0.118),  # fewer near without it
-        (compared(0.4, 0.6, 0.6, r=1)[1], 0.118),  # r = 1: not more near without it
-    ]
-    for state, spent in kept:
-        assert state.aside is None
-        assert state.cut == inf
-        assert state.spent == pytest.approx(spent)
-    assert compared(0.4, 0.4, 0.6, r=1)[1].aside is not None
-
-
-@pytest.mark.parametrize("r", [1, 3])
-def test_a_moment_without_a_cluster_is_that_of_the_inliers(rng, r):
-    """Also where the cluster is not orthogonal to their subspace, and its share unknown."""
-    D, share = 9, 0.3
-    V, bulk = random_basis(rng, D, r), 0.01
-    c = random_basis(rng, D, 1)[:, 0]
-    inliers = V @ np.diag(np.linspace(0.5, 0.3, r)) @ V.T
-    moment = Moment(inliers + share * np.outer(c, c) + bulk * np.eye(D), 1.0, 1e-9)
-    left = moment.without(share * c, r)
-    np.testing.assert_allclose(left, inliers + bulk * np.eye(D), atol=1e-6)
-    assert moment.without(None, r) is moment.value
-
-
-def test_a_noisy_table_starts_again_with_its_mean():
-    method, state = compared(0.4, 0.6, 0.5)
-    noisy = 0.5 * np.eye(2)
-    again = stepped(method, state, 3, curvature=noisy, gradient=0.0)
-    assert (again.k, again.aside, directions(again)) == (0, None, {0, 1})
-    assert again.spent == pytest.approx(state.spent + 3 * sum(state.shares))
-    method, state = compared(0.4, 0.4, 0.5)
-    back = stepped(method, state, 3, curvature=noisy, gradient=0.0)
-    np.testing.assert_allclose(back.aside, 0.4 * np.eye(6)[0])
-
-
-def test_private_pca_leaves_out_what_was_set_aside():
+def test_private_pca_averages_the_moments_of_the_kept_rows():
     method = DampedNewton(6, 2)
     values = np.diag([0.4, 0.3, 0.2, 0.03, 0.03, 0.04])
-    moment = Moment(values, 0.5, 1e-4)
-    for aside, kept in ((None, [0, 1]), (0.4 * np.eye(6)[0], [1, 2])):
-        last = LastLook(moment, 0.5, 1000, "x", aside=aside)
-        found = method.take(last, (Answer(values, 1e-4),))
-        np.testing.assert_allclose(np.abs(found.V), np.eye(6)[:, kept], atol=1e-12)
+    last = LastLook(Looked(Moment(values, 0.5, 1e-4), (), 0.5), 0.5, 1000, "x")
+    found = method.take(last, (Answer(np.diag([0.0, 0.3, 0.3, 0.0, 0.0, 0.0]), 1e-4),))
+    np.testing.assert_allclose(np.abs(found.V), np.eye(6)[:, [1, 2]], atol=1e-12)
+    assert found.looked.spent == 1.0
 
 
 # --- accuracy ------------------------------------------------------------------------------
@@ -390,12 +379,15 @@ def test_a_cluster_of_outliers_does_not_capture_the_start(spread):
     assert max(error for error, _ in found) < 1e-6
 
 
-def test_a_line_of_outliers_that_wins_ends_with_private_pca():
-    """It has no mean and is a direction of the optimum; the curvature tells."""
+def test_a_line_of_outliers_that_would_win_is_left_out():
+    """45 % on a line, which is a direction of the optimum of the mean distance."""
     line = {"outliers": "low-rank", "outlier_rank": 1}
     found = errors(20_000, 13, 2, 2.0, 2, inlier_ratio=0.55, inlier_noise=0.1, **line)
-    routes = {facts["route"] for _, facts in found}
-    assert routes == {"private PCA: different rows hold different directions"}
+    for error, facts in found:
+        (group,) = facts["left_out"]
+        assert group.two_sided
+        assert abs(group.share - 0.45) < 4.0 * group.sd + 0.02  # bins have cosines of their middles
+        assert error < 1e-4
 
 
 @pytest.mark.parametrize("scales", [[3.0, 1.0], [5.0, 1.0], [4.0, 2.0, 1.0], [1.0, 1.0, 0.2]])

@@ -97,7 +97,7 @@ def test_a_weak_signal_is_said_to_end_with_private_pca():
     ("facts", "words"),
     [
         ({"n": 1}, "2 rows"),
-        ({"r": 40}, "components < columns"),
+        ({"r": 40}, "below --features"),
         ({"inlier_share": 0.0}, r"\(0, 1\]"),
         ({"inlier_noise": -1.0}, "at least 0"),
         ({"inlier_anisotropy": 0.5}, "at least 1"),
@@ -122,4 +122,4 @@ def test_the_command(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     wrong = CliRunner().invoke(app, ["plan", "-n", "5", "-d", "2", "-r", "2", "--epsilon", "1"])
     assert wrong.exit_code == 2
-    assert "components < columns" in wrong.stderr
+    assert "below --features" in wrong.stderr

@@ -18,7 +18,8 @@ from scipy.optimize import brentq
 from stillspace._limits import LARGEST_EPSILON
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
-from stillspace.methods.newton import FIRST_LOOK, MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
+from stillspace.methods.newton import MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
+from stillspace.methods.outlier_look import STANDARD
 from stillspace.privacy import Relation, mu_from_budget
 from stillspace.privacy.events import RELATIONS
 
@@ -149,7 +150,8 @@ epsilon ≈ 2.8 is needed.
     unit = moment / sqrt(2.0) / n_mu  # noise of private PCA between two directions
     kappa = float(signal[-1]) / (unit * sqrt(D))
     pca = (D - r) * float(np.sum((unit / signal) ** 2))
-    start = max(FIRST_LOOK, TOP_UP / max(kappa, 1e-9) ** 2)
+    start = max(STANDARD.moment_share, TOP_UP / max(kappa, 1e-9) ** 2)
+    start += STANDARD.modes_share + STANDARD.angles_share
     left = LATE_PART * (1.0 - start - SCALAR_SHARE - (MATRIX_SHARE if r > 1 else 0.0))
     h = inlier_share * _curvatures(variances, max(inlier_noise, LEAST_NOISE))
     newton = inf

@@ -5,6 +5,8 @@ import pytest
 
 from stillspace.parts.queries import (
     PRIVATE_FLOOR,
+    AngleCounts,
+    FourthMoment,
     GeometricMedian,
     Glad,
     GladCost,
@@ -26,12 +28,22 @@ def term(query, x, point):
     return out
 
 
+def directions(rng, D, m):
+    """Unit vectors, some near each other, over their largest singular value."""
+    C = rng.standard_normal((D, m))
+    C[:, -1] = C[:, 0] + 0.1 * C[:, -1]
+    C /= np.linalg.norm(C, axis=0)
+    return C / np.linalg.norm(C, 2)
+
+
 def points(query, rng):
     """A point at which the query can be asked."""
     if isinstance(query, Reaper):
         return random_in_h(rng, query.D, R)
     if isinstance(query, GeometricMedian):
         return rng.standard_normal(query.D) * 0.3
+    if isinstance(query, AngleCounts):
+        return directions(rng, query.D, query.m)
     return random_basis(rng, query.D, R)
 
 
@@ -42,6 +54,8 @@ BOUNDED = [
     ScoreMoment(D, R),
     GladCost(D, R),
     GeometricMedian(D),
+    FourthMoment(D, R),
+    AngleCounts(D, 4, 36),
 ]
 
 
@@ -99,6 +113,57 @@ def test_moment_and_cost_against_plain_numpy(rng):
     rows = MemoryRows(XT)
     np.testing.assert_allclose(rows.add(SecondMoment(D), V, None), XT @ XT.T, rtol=1e-12)
     assert rows.add(GladCost(D, R), V, None) == pytest.approx(700 * glad_cost(XT.T, V), rel=1e-12)
+
+
+def test_fourth_moments_tell_how_many_rows_lie_along_a_direction(rng):
+    XT, V = unit_rows(rng, 300, D), random_basis(rng, D, R)
+    F = MemoryRows(XT).add(FourthMoment(D, R), V, None)
+    assert F.shape == (6, 6)
+    np.testing.assert_allclose(F, F.T, rtol=1e-12)
+    Y = V.T @ XT
+    for c in random_basis(rng, R, R):
+        products = np.array([c[i] * c[j] for i in range(R) for j in range(R) if i <= j])
+        products *= np.array([1.0 if i == j else np.sqrt(2) for i in range(R) for j in range(i, R)])
+        want = np.sum((c @ Y) ** 4 / np.sum(Y**2, axis=0))
+        assert products @ F @ products == pytest.approx(want, rel=1e-10)
+
+
+def test_angles_against_plain_numpy(rng):
+    """The histogram of the angle in degrees, weighted by the cosine."""
+    XT, C = unit_rows(rng, 2000, D), directions(rng, D, 4)
+    counts = MemoryRows(XT).add(AngleCounts(D, 4, 36), C, None)
+    for c, found in zip(C.T, counts, strict=True):
+        angles = np.degrees(np.arccos(c @ XT / np.linalg.norm(c)))
+        want, _ = np.histogram(angles, np.arange(37) * 5.0, weights=np.abs(c @ XT))
+        np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("query", [FourthMoment(D, R), AngleCounts(D, R, 36)], ids=lambda q: q.name)
+def test_a_point_that_is_too_large_makes_no_term_too_large(query):
+    e = np.eye(D)
+    for x in (e[0], (e[0] + e[1]) / np.sqrt(2)):
+        assert np.linalg.norm(term(query, x, 3.0 * e[:, :R])) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_a_row_at_the_edge_of_a_bin_falls_on_one_side_wherever_it_stands(rng):
+    """Rows whose angle to a direction is an edge but for some bits, in blocks of many widths."""
+    D, m = 20, 3
+    C = directions(rng, D, m)
+    query, rows = AngleCounts(D, m, 36), []
+    for k in range(1, 36):
+        c = C[:, k % m] / np.linalg.norm(C[:, k % m])
+        away = rng.standard_normal(D)
+        away -= (away @ c) * c
+        x = np.cos(np.pi * k / 36) * c + np.sin(np.pi * k / 36) * away / np.linalg.norm(away)
+        rows.append(x * (1.0 + rng.integers(-4, 5) * 2.0**-52))
+    for x in rows:
+        want = term(query, x, C)
+        for width, at in ((2, 1), (9, 3), (64, 63), (257, 200)):
+            block = np.zeros((D, width))
+            block[:, at] = x
+            found = np.zeros(query.shape)
+            query.add_block(block, C, found)
+            assert np.array_equal(found, want)
 
 
 def test_classic_queries_against_plain_numpy(rng):
@@ -162,6 +227,8 @@ def test_the_bounds_are_reached(query):
         x, y, point = e[0], -e[0], np.zeros(D)
     elif isinstance(query, Reaper):
         x, y, point = e[0], e[1], np.zeros((D, D))
+    elif isinstance(query, AngleCounts):
+        x, y, point = e[0], e[1], e[:, : query.m]
     else:
         x, y, point = e[0], e[1], e[:, :R]
     tx, ty = term(query, x, point), term(query, y, point)

@@ -27,9 +27,11 @@ from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.geometry import Polar, WaterFilling
 from stillspace.parts.queries import (
     PRIVATE_FLOOR,
+    AngleCounts,
     Curvature,
     CurvatureMatrix,
     DistanceCounts,
+    FourthMoment,
     GeometricMedian,
     Glad,
     GladCost,
@@ -135,6 +137,14 @@ def _matrix(rng: np.random.Generator, D: int, r: int) -> FloatArray:
     return np.asarray((P + P.T) / 2.0)
 
 
+def _directions(rng: np.random.Generator, D: int, r: int) -> FloatArray:
+    """Return 2r directions over what makes their largest singular value 1; some nearly coincide."""
+    C = rng.standard_normal((D, 2 * r))
+    C[:, r:] = 10.0 ** rng.uniform(-8, 0) * C[:, r:] + C[:, :r]
+    C /= np.linalg.norm(C, axis=0)
+    return np.asarray(C / np.linalg.norm(C, 2))
+
+
 def _centre(rng: np.random.Generator, D: int, r: int) -> FloatArray:  # noqa: ARG001
     return np.asarray(rng.standard_normal(D) * 10.0 ** rng.uniform(-8, 0))
 
@@ -156,6 +166,8 @@ def subjects(D: int, r: int) -> list[Subject]:
         Subject(GladCost(D, r), _basis, r),
         Subject(ScoreSquares(D, r), _basis, r),
         Subject(DistanceCounts(D, r, (PRIVATE_FLOOR, _CAP, _CUT)), _basis, r),
+        Subject(FourthMoment(D, r), _basis, r),
+        Subject(AngleCounts(D, 2 * r, 36), _directions, r),
         Subject(GeometricMedian(D), _centre, r),
         Subject(MedianCost(D), _centre, r),
     ]
@@ -435,6 +447,8 @@ def _subspace(point: FloatArray, rng: np.random.Generator, D: int, r: int) -> Fl
         return point
     if point.shape == (D, D):
         return np.asarray(np.linalg.eigh(point)[1][:, -r:])
+    if point.shape == (D, 2 * r):
+        return np.linalg.svd(point)[0][:, :r]
     return np.linalg.qr(rng.standard_normal((D, r)))[0]
 
 

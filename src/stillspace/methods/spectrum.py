@@ -8,6 +8,23 @@ from math import inf, pi, sqrt
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.plans.adaptive import Answer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """The mean of all releases of the second moment, weighed by their shares."""
+
+    value: FloatArray
+    share: float
+    sd: float
+    """Of the noise on a diagonal entry."""
+
+    def plus(self, answer: Answer, share: float) -> Moment:
+        """Return the mean with one release more."""
+        total = self.share + share
+        value = (self.share * self.value + share * answer.value) / total
+        return Moment(value, total, self.sd * sqrt(self.share / total))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

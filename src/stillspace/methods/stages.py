@@ -104,8 +104,12 @@ class SubspaceStage(_Stage):
         if progress.narrowed:
             V, moment = _widened(progress, V, moment, facts)
         V = np.ascontiguousarray(oriented(V, moment).T)
+        # Rows that were left out stay left out for the summaries; on fewer columns they cannot be
+        # told apart, and all rows count.
+        view = progress.view if progress.narrowed else (*progress.view, *found.through)
         n_iter = progress.n_iter + found.n_iter
-        return replace(progress, V=V, moment=moment, n_iter=n_iter).knowing(**facts)
+        after = replace(progress, view=view, V=V, moment=moment, n_iter=n_iter)
+        return after.knowing(**facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from stillspace.rows.layout import STANDARD, Summation
 from stillspace.rows.levels import levels
-from stillspace.rows.maps import Affine, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
+from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, draw_pairs
 from stillspace.rows.protocols import ChosenRows, OnceAdded, Rows, RowSum, through_view
@@ -12,6 +12,7 @@ from stillspace.rows.stored import Scaling
 __all__ = [
     "STANDARD",
     "Affine",
+    "Caps",
     "ChosenRows",
     "Clip",
     "LeaveOut",

@@ -116,6 +116,22 @@ class LeaveOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Caps:
+    """A row within an angle of a direction becomes a zero row: x with c·x ≥ t, for one (c, t).
+
+    Whether a row is inside is decided by the bits of its own scores, which no other row touches.
+    """
+
+    directions: FrozenArray
+    """(D, m), unit vectors as columns."""
+    cosines: FrozenArray
+    """(m,), positive: a zero row is in no cap."""
+
+    def __str__(self) -> str:
+        return f"leave out rows around {self.directions.shape[1]} released directions"
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """The scores `Vᵀx` of a row in a released basis V (D, width). Follow it by `Sphere`."""
 
@@ -133,14 +149,14 @@ class Lengths:
         return "keep the length of each row alone"
 
 
-RowMap: TypeAlias = Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Project | Lengths
+RowMap: TypeAlias = Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Project | Lengths
 View: TypeAlias = tuple[RowMap, ...]
 
 SPHERE: View = (Sphere(),)
 """What a plan without a view of its own does to rows that have no bound yet."""
 
 BOUNDS = (Sphere, Clip)
-_AFTER_BOUND = (*BOUNDS, LeaveOut, Project, Lengths)
+_AFTER_BOUND = (*BOUNDS, LeaveOut, Caps, Project, Lengths)
 
 
 def checked_view(view: View) -> View:
@@ -200,6 +216,7 @@ __all__ = [
     "BOUNDS",
     "SPHERE",
     "Affine",
+    "Caps",
     "Clip",
     "FrozenArray",
     "LeaveOut",

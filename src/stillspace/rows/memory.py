@@ -15,7 +15,7 @@ from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import STANDARD, Job, Layout
 from stillspace.rows.levels import levels
-from stillspace.rows.maps import Affine, Clip, LeaveOut, Lengths, Project, RowMap, Sphere
+from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Project, RowMap, Sphere
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
@@ -84,25 +84,31 @@ class MemoryRows:
             return self._scaled(row_map)
         if isinstance(row_map, Sphere | Clip):
             return self._bounded(row_map.norm if isinstance(row_map, Clip) else 0.0)
-        if isinstance(row_map, LeaveOut):
-            return self.only(self._factors > 1.0 / row_map.length)
+        if isinstance(row_map, LeaveOut | Caps):
+            return self.only(self._kept(row_map))
         if isinstance(row_map, Lengths):
             return MemoryRows(levels(self._factors)[None])
+        return MemoryRows(_NOTHING, source=DenseRows(self._narrower(row_map)), bounded=False)
+
+    def _narrower(self, row_map: RowMap) -> FloatArray:
+        """Return rows with fewer columns, as an array of their own."""
         if isinstance(row_map, Project):
-            return MemoryRows._raw(self._projected(row_map.basis.array))
+            return self._projected(row_map.basis.array)
         if isinstance(row_map, Sketch):
-            return MemoryRows._raw(row_map.project(self._source, self._scaling))
+            return row_map.project(self._source, self._scaling)
         msg = f"Rows in memory do not know the row map {type(row_map).__name__}."
         raise TypeError(msg)
+
+    def _kept(self, row_map: LeaveOut | Caps) -> npt.NDArray[np.bool_]:
+        """Return which rows are not left out."""
+        if isinstance(row_map, LeaveOut):
+            return self._factors > 1.0 / row_map.length
+        return self._outside(row_map.directions.array, row_map.cosines.array)
 
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
         source = PairedRows.of(self._source, pairs)
         return MemoryRows(_NOTHING, source=source, scaling=self._scaling, bounded=False)
-
-    @classmethod
-    def _raw(cls, X: FloatArray) -> MemoryRows:
-        return cls(_NOTHING, source=DenseRows(X), bounded=False)
 
     def _scaled(self, affine: Affine) -> MemoryRows:
         if not self._scaling.plain:
@@ -156,6 +162,21 @@ class MemoryRows:
         """Return what the selected (or all) rows were divided by; 0 for zero rows."""
         factors = self._factors if selection is None else self._factors[selection]
         return np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0.0)
+
+    def _outside(self, directions: FloatArray, cosines: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which rows are in none of the caps."""
+        kept = np.empty(self.n_rows, dtype=np.bool_)
+        layout = Layout.of(self.n_columns, self.n_columns)
+
+        def decide(job: Job) -> None:
+            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
+                for at, XT in self._blocks(NO_INDEX, job, layout):
+                    inside = np.any(scores(XT, directions) >= cosines[:, None], axis=0)
+                    kept[at : at + XT.shape[1]] = ~inside
+
+        for _ in each(decide, layout.jobs(self.n_rows)):
+            pass
+        return kept
 
     def distances(self, V: FloatArray) -> FloatArray:
         """Return the distance of every scaled row to the span of V (D, r)."""

@@ -6,11 +6,10 @@ public number of rows; shares are of μ² and add up to 1.
 """
 
 from stillspace.methods.newton.chosen import ChosenNewton
-from stillspace.methods.newton.method import FIRST_LOOK, TOP_UP, WEAK, DampedNewton
+from stillspace.methods.newton.method import TOP_UP, WEAK, DampedNewton
 from stillspace.methods.newton.states import MATRIX_SHARE, SCALAR_SHARE
 
 __all__ = [
-    "FIRST_LOOK",
     "MATRIX_SHARE",
     "SCALAR_SHARE",
     "TOP_UP",

@@ -1,4 +1,4 @@
-"""The number of components chosen by the first look."""
+"""The number of components chosen by the second moment that the steps start from."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stillspace.methods.newton.method import DampedNewton
-from stillspace.methods.newton.states import State
+from stillspace.methods.newton.states import Looking, State
+from stillspace.methods.outlier_look import Looked, OutlierLook
 from stillspace.methods.spectrum import count_components
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenNewton:
-    """`DampedNewton` with the number of components that its first second moment shows: free."""
+    """`DampedNewton` with the number of components that the rows kept by the look show: free."""
 
     D: int
     most: int
@@ -27,32 +28,40 @@ class ChosenNewton:
     @property
     def n_passes(self) -> int:
         """As with a given number."""
-        return DampedNewton(self.D, self.most).n_passes
+        return self._first.n_passes
 
     @property
     def coordinates(self) -> int:
         """Those of the largest number of components."""
-        return DampedNewton(self.D, self.most).coordinates
+        return self._first.coordinates
 
-    def begin(self, allowance: Allowance) -> tuple[DampedNewton, State, bool]:
+    @property
+    def _first(self) -> DampedNewton:
+        return DampedNewton(self.D, self.most, OutlierLook(self.D, self.most, choose=True))
+
+    def begin(self, allowance: Allowance) -> tuple[DampedNewton, State]:
         """Return the state before the first release, which does not depend on the number."""
-        method = DampedNewton(self.D, self.most)
-        return method, method.begin(allowance), False
+        return self._first, self._first.begin(allowance)
 
-    def ask(self, state: tuple[DampedNewton, State, bool]) -> Ask | None:
+    def ask(self, state: tuple[DampedNewton, State]) -> Ask | None:
         """Return what to release next."""
         return state[0].ask(state[1])
 
     def take(
-        self, state: tuple[DampedNewton, State, bool], answers: tuple[Answer, ...]
-    ) -> tuple[DampedNewton, State, bool]:
-        """Choose the number of components after the first look, then go on."""
-        method, inner, chosen = state
-        if not chosen:
-            look = answers[0]
-            method = replace(method, r=count_components(look.value, look.sd, self.most))
-        return method, method.take(inner, answers), True
+        self, state: tuple[DampedNewton, State], answers: tuple[Answer, ...]
+    ) -> tuple[DampedNewton, State]:
+        """Choose the number of components when the look ends, then go on."""
+        method, inner = state
+        if not isinstance(inner, Looking):
+            return method, method.take(inner, answers)
+        looked = self._first.looked(inner, answers)
+        if isinstance(looked, Looked):
+            moment = looked.moment
+            r = count_components(moment.value, moment.sd, self.most)
+            method = replace(method, r=r)
+            return method, method.enter(inner.allowance, looked)
+        return method, replace(inner, look=looked)
 
-    def outcome(self, state: tuple[DampedNewton, State, bool]) -> Outcome:
+    def outcome(self, state: tuple[DampedNewton, State]) -> Outcome:
         """Return what was found, with as many components as were chosen."""
         return state[0].outcome(state[1])

@@ -20,43 +20,30 @@ from stillspace.methods.newton.states import (
     MOST_STEPS,
     SCALAR_SHARE,
     SHARPER,
-    Comparison,
     Found,
     LastLook,
-    Look,
-    MeanLook,
-    Moment,
+    Looking,
     State,
     Steps,
+    TopUp,
 )
+from stillspace.methods.outlier_look import STANDARD, Looked, LookState, OutlierLook
 from stillspace.methods.spectrum import Spectrum
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.parts.queries import (
     Curvature,
     CurvatureMatrix,
-    GeometricMedian,
     Glad,
     Query,
     SecondMoment,
 )
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
-FIRST_LOOK = 0.1
-"""Share of the first second moment."""
-WEAK = 4.0
+WEAK = STANDARD.weak
 """κ̂ below which the second moment gets everything: plain private PCA."""
 TOP_UP = 6.0
 """The start gets the share TOP_UP/κ̂², if that is more than the first look's."""
-MEAN_SHARE = 0.01
-"""Of the mean of the rows, which a cluster of outliers has and centred inliers have not."""
-CLEAR = 5.0
-"""There is a mean if it is this many standard deviations off noise."""
-AS_STRONG = ONE_SIDED = 0.2
-"""What tells that it may be a cluster's (see `_may_be_cluster`)."""
-COUNT_SHARE, COUNT_CAP, ENOUGH = 0.004, 0.1, 0.75
-"""Of each of two counts of rows near the start with the mean and without, what near is, and which
-part of the first the second must be."""
 STILL_MOVES = 5.0
 """The first phase goes on while the gradient is this many standard deviations off noise."""
 
@@ -93,34 +80,39 @@ class DampedNewton:
         """r."""
         return self.r
 
+    look: OutlierLook | None = None
+    """The look for outliers before the steps; None means the standard one."""
+
+    @property
+    def _look(self) -> OutlierLook:
+        return OutlierLook(self.D, self.r) if self.look is None else self.look
+
     @property
     def n_passes(self) -> int:
-        """Three second moments, the mean, two counts, steps in vain, and the steps."""
-        return 6 + JUDGED_AT + MOST_STEPS
+        """The look, two more second moments, steps in vain, and the steps."""
+        return self._look.n_passes + 2 + JUDGED_AT + MOST_STEPS
 
     @property
     def coordinates(self) -> int:
         """The largest number of normals that a run may draw."""
         D, r = self.D, self.r
         step = D * r + 1 + r * (r + 1) // 2
-        return 3 * (D * (D + 1) // 2) + D + 2 + (JUDGED_AT + MOST_STEPS) * step
+        moments = 2 * (D * (D + 1) // 2)
+        return self._look.coordinates + moments + (JUDGED_AT + MOST_STEPS) * step
 
     def begin(self, allowance: Allowance) -> State:
         """Return the state before the first release."""
-        return Look(allowance, FIRST_LOOK)
+        return Looking(allowance, self._look.begin(allowance))
 
     def ask(self, state: State) -> Ask | None:
-        """Return what to release next."""
+        """Return what to release next: after the look, of the rows that it did not leave out."""
         if isinstance(state, Found):
             return None
-        if isinstance(state, Look | LastLook):
-            return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),))
-        if isinstance(state, MeanLook):
-            return Ask(np.zeros(self.D), ((GeometricMedian(self.D), MEAN_SHARE),))
-        if isinstance(state, Comparison):
-            aside = None if state.near is None else state.aside
-            V = top_eigenvectors(state.moment.without(aside, self.r), self.r)
-            return Ask(V, ((Curvature(self.D, self.r, COUNT_CAP), COUNT_SHARE),))
+        if isinstance(state, Looking):
+            return self._look.ask(state.look)
+        through = state.looked.through
+        if isinstance(state, TopUp | LastLook):
+            return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),), through)
         D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
         queries: list[tuple[Query, float]] = [
@@ -129,109 +121,73 @@ class DampedNewton:
         ]
         if matrix > 0.0:
             queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
-        return Ask(state.belief.V, tuple(queries))
+        return Ask(state.belief.V, tuple(queries), through)
 
     def take(self, state: State, answers: tuple[Answer, ...]) -> State:
         """Return the state after a pass."""
         if isinstance(state, Steps):
             return self._stepped(state, answers)
-        if isinstance(state, Look):
-            return self._looked(state, answers[0])
-        if isinstance(state, MeanLook):
-            return self._saw_mean(state, answers[0])
-        if isinstance(state, Comparison):
-            return self._compared(state, answers[0])
+        if isinstance(state, Looking):
+            look = self.looked(state, answers)
+            if isinstance(look, Looked):
+                return self.enter(state.allowance, look)
+            return replace(state, look=look)
+        if isinstance(state, TopUp):
+            looked = state.looked.plus(answers[0], state.share)
+            return self._step_from(state.allowance, looked)
         assert isinstance(state, LastLook)
         return self._looked_last(state, answers[0])
 
     def outcome(self, state: State) -> Outcome:
-        """Return the subspace, what is believed of its error d², and the route taken."""
+        """Return the subspace, what is believed of its error d², the route, what was left out."""
         assert isinstance(state, Found)
-        facts = {"error_estimate": state.error, "route": state.route}
-        return Outcome(state.V, state.moment.value, facts)
+        facts = {
+            "error_estimate": state.error,
+            "route": state.route,
+            "left_out": state.looked.left_out,
+        }
+        return Outcome(state.V, state.looked.moment.value, facts, state.looked.through)
 
     # --- the start -------------------------------------------------------------------------
 
-    def _looked(self, state: Look, answer: Answer) -> State:
-        first = state.moment is None
-        moment = (
-            Moment(answer.value, state.share, answer.sd)
-            if state.moment is None
-            else state.moment.plus(answer, state.share)
-        )
+    def looked(self, state: Looking, answers: tuple[Answer, ...]) -> LookState:
+        """Return the state of the look after a pass."""
+        return self._look.take(state.look, answers)
+
+    def enter(self, allowance: Allowance, looked: Looked) -> State:
+        """Go to private PCA where the signal is weak; else to the steps, from a good start."""
+        moment = looked.moment
         spectrum = Spectrum.of(moment.value, moment.sd, self.r)
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
-        if first and kappa < WEAK:
+        if kappa < WEAK:
             route = "private PCA: too weak a signal for steps"
-            return LastLook(moment, 1.0 - moment.share, state.allowance.size, route)
+            return LastLook(looked, 1.0 - looked.spent, allowance.size, route)
         wanted = TOP_UP / kappa**2
-        if first and wanted > moment.share:
-            return Look(state.allowance, wanted - moment.share, moment)
-        return MeanLook(state.allowance, moment)
+        if wanted > moment.share:
+            return TopUp(allowance, looked, wanted - moment.share)
+        return self._step_from(allowance, looked)
 
-    def _saw_mean(self, state: MeanLook, answer: Answer) -> State:
-        """Where there is a mean, ask whether a start without it is nearly as good.
-
-        Inliers around the origin have none; a cluster of outliers is nearly all mean.
-        """
-        squares = float(answer.value @ answer.value)
-        surprise = (squares / answer.sd**2 - self.D) / sqrt(2.0 * self.D)
-        if surprise >= CLEAR and self._may_be_cluster(state.moment, answer):
-            return Comparison(state.allowance, state.moment, answer.value)
-        return self._enter(state.allowance, state.moment, state.moment.share + MEAN_SHARE)
-
-    def _may_be_cluster(self, moment: Moment, mean: Answer) -> bool:
-        """Tell a cluster's mean from that of inliers that are not quite centred.
-
-        Beside r directions there is one more, not much weaker; and rows that extend along the mean
-        do so mostly on its side.
-        """
-        if self.r + 2 > self.D:
-            return False
-        *_, last, more = Spectrum.of(moment.value, moment.sd, self.r + 1).signal
-        squares = float(mean.value @ mean.value)
-        along = float(mean.value @ moment.value @ mean.value) / squares
-        one_sided = squares - self.D * mean.sd**2 >= ONE_SIDED * along
-        return bool(more >= AS_STRONG * last and one_sided)
-
-    def _compared(self, state: Comparison, answer: Answer) -> State:
-        """Set the mean aside if enough rows are near without it, by two standard deviations."""
-        if state.near is None:
-            return replace(state, near=answer)
-        near, left, sd = float(state.near.value), float(answer.value), answer.sd
-        better = left > near + 2.0 * sqrt(2.0) * sd
-        enough = left > ENOUGH * near + 2.0 * sqrt(1.0 + ENOUGH**2) * sd
-        aside = state.aside if better or (enough and self.r > 1) else None
-        spent = state.moment.share + MEAN_SHARE + 2 * COUNT_SHARE
-        return self._enter(state.allowance, state.moment, spent, aside, better=better)
-
-    def _enter(
-        self, allowance: Allowance, moment: Moment, spent: float, aside: FloatArray | None = None,
-        *, better: bool = False,
-    ) -> Steps:  # fmt: skip
-        D, r = self.D, self.r
+    def _step_from(self, allowance: Allowance, looked: Looked) -> Steps:
+        D, r, moment = self.D, self.r, looked.moment
         scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
-        start = moment.without(aside, r)
-        V, spectrum = top_eigenvectors(start, r), Spectrum.of(start, moment.sd, r)
+        V = top_eigenvectors(moment.value, r)
+        spectrum = Spectrum.of(moment.value, moment.sd, r)
         return Steps(
             allowance,
-            moment,
-            aside,
-            better,
+            looked,
             V,
             weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
             weakest_unit=float(spectrum.signal[-1] + spectrum.bulk),
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
             kappa=spectrum.kappa / sqrt(moment.share),
-            parts=(1.0 - spent - scalar - matrix, scalar, matrix),
+            parts=(1.0 - looked.spent - scalar - matrix, scalar, matrix),
             belief=Belief.at(
                 V,
                 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
                 part=self._part(allowance, spectrum.signal),
             ),
-            spent=spent,
-            cut=inf if aside is None else LARGEST_CUT,  # the cluster is far, and heavy
+            spent=looked.spent,
         )
 
     def _part(self, allowance: Allowance, signal: FloatArray) -> float:
@@ -246,16 +202,16 @@ class DampedNewton:
 
     def _looked_last(self, state: LastLook, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
-        moment = state.moment.plus(answer, state.share)
-        left = moment.without(state.aside, self.r)
-        V, steps = top_eigenvectors(left, self.r), state.steps
+        looked = state.looked.plus(answer, state.share)
+        moment, steps = looked.moment, state.steps
+        V = top_eigenvectors(moment.value, self.r)
         if steps is not None:
             errors = steps.pca_error / moment.share, self._error(steps.belief.P)
             part = errors[0] / (errors[0] + errors[1])
             other = steps.belief.V
             V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
-        error = Spectrum.of(left, moment.sd, self.r, state.size).pca_error
-        return Found(V, moment, error, state.route)
+        error = Spectrum.of(moment.value, moment.sd, self.r, state.size).pca_error
+        return Found(V, looked, error, state.route)
 
     # --- the steps -------------------------------------------------------------------------
 
@@ -264,8 +220,6 @@ class DampedNewton:
         spent = state.spent + sum(state.shares)
         state = replace(state, belief=belief, k=state.k + 1, spent=spent)
         if state.k == JUDGED_AT and self._noisy(state):
-            if state.aside is not None and not state.better:  # start again with the mean
-                return self._enter(state.allowance, state.moment, state.spent)
             return self._doubted(state)
         if state.k >= CUT_FROM or state.doubt:
             state = self._cut(state)
@@ -285,7 +239,7 @@ class DampedNewton:
 
     def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastLook:
         left = 1.0 - state.spent
-        return LastLook(state.moment, left, state.allowance.size, route, steps, state.aside)
+        return LastLook(state.looked, left, state.allowance.size, route, steps)
 
     def _cut(self, state: Steps) -> Steps:
         """Leave far rows out from now on; the optimum moves when that begins."""
@@ -309,8 +263,8 @@ class DampedNewton:
 
     def _agrees(self, state: Steps) -> bool:
         """Whether steps and start differ by no more than their own errors."""
-        apart = subspace_error(state.belief.V.T, state.start.T)
-        return apart < AGREE * (self._error(state.belief.P) + state.pca_error / state.moment.share)
+        apart, share = subspace_error(state.belief.V.T, state.start.T), state.looked.moment.share
+        return apart < AGREE * (self._error(state.belief.P) + state.pca_error / share)
 
     def _split(self, state: Steps) -> bool:
         """Whether different rows hold different directions: a cluster took some of them.
@@ -346,7 +300,7 @@ class DampedNewton:
         error = self._error(state.belief.P) + 0.8 * self.r**2 / (n * s**2)
         if state.kappa < RELIABLE:
             error = nan
-        return Found(state.belief.V, state.moment, error, state.route)
+        return Found(state.belief.V, state.looked, error, state.route)
 
     def _error(self, P: FloatArray) -> float:
         return float((self.D - self.r) * np.trace(P))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf
 from typing import TypeAlias
-
-import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.belief import Belief
-from stillspace.methods.spectrum import Spectrum
-from stillspace.parts.geometry import top_eigenvectors
-from stillspace.plans.adaptive import Allowance, Answer
+from stillspace.methods.outlier_look import Looked, LookState
+from stillspace.plans.adaptive import Allowance
 
 SCALAR_SHARE = MATRIX_SHARE = 0.03
 """Of the curvature and of the curvature matrix, in all steps together."""
@@ -28,62 +25,20 @@ FIRST_PART = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment:
-    """The mean of all releases of the second moment, weighed by their shares."""
+class Looking:
+    """Before the steps: the look for outliers goes on."""
 
-    value: FloatArray
+    allowance: Allowance
+    look: LookState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopUp:
+    """After the look: a second release of the second moment is asked for."""
+
+    allowance: Allowance
+    looked: Looked
     share: float
-    sd: float
-    """Of the noise on a diagonal entry."""
-
-    def plus(self, answer: Answer, share: float) -> Moment:
-        """Return the mean with one release more."""
-        total = self.share + share
-        value = (self.share * self.value + share * answer.value) / total
-        return Moment(value, total, self.sd * sqrt(self.share / total))
-
-    def without(self, mean: FloatArray | None, r: int) -> FloatArray:
-        """Return the second moment without a cluster that has this mean, beside r directions.
-
-        A tight cluster of a share p has the mean pc and the second moment pccᵀ. As long as p is
-        not known, it is the one that leaves r of the r + 1 leading directions: p = mᵀS⁺m, S⁺ the
-        inverse along these.
-        """
-        if mean is None:
-            return self.value
-        U = top_eigenvectors(self.value, r + 1)
-        within = U.T @ mean
-        weight = 1.0 / float(np.sum(within**2 / Spectrum.of(self.value, self.sd, r + 1).signal))
-        inside = U @ within
-        return np.asarray(self.value - weight * np.outer(inside, inside))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """Before the steps: a release of the second moment is asked for."""
-
-    allowance: Allowance
-    share: float
-    moment: Moment | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanLook:
-    """Between the second moment and the steps: the mean is asked for."""
-
-    allowance: Allowance
-    moment: Moment
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
-    """There is a mean: rows near the start with it are counted, then near the one without."""
-
-    allowance: Allowance
-    moment: Moment
-    aside: FloatArray
-    near: Answer | None = None
-    """How many are near the start with the mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,11 +46,7 @@ class Steps:
     """In the loop."""
 
     allowance: Allowance
-    moment: Moment
-    aside: FloatArray | None
-    """The mean of a cluster that the start is without, if any."""
-    better: bool
-    """Whether clearly more rows are near this start than near the one with the mean."""
+    looked: Looked
     start: FloatArray
     weight_unit: float
     """Mean of ‖y‖² at the start: s over it is the mean weight."""
@@ -133,12 +84,11 @@ class Steps:
 class LastLook:
     """All that is left goes to one more second moment; `steps` is what the loop found, if any."""
 
-    moment: Moment
+    looked: Looked
     share: float
     size: int
     route: str
     steps: Steps | None = None
-    aside: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,9 +96,9 @@ class Found:
     """The end."""
 
     V: FloatArray
-    moment: Moment
+    looked: Looked
     error: float
     route: str
 
 
-State: TypeAlias = Look | MeanLook | Steps | Comparison | LastLook | Found
+State: TypeAlias = Looking | TopUp | Steps | LastLook | Found

@@ -17,6 +17,7 @@ from stillspace.parts.queries.base import (
 from stillspace.parts.queries.curvature import Curvature, CurvatureMatrix, Joint
 from stillspace.parts.queries.distances import DistanceCounts, GeometricMedian, GladCost, MedianCost
 from stillspace.parts.queries.gradients import Glad, Reaper
+from stillspace.parts.queries.modes import AngleCounts, FourthMoment
 from stillspace.parts.queries.moments import ScoreMoment, ScoreSquares, SecondMoment
 from stillspace.parts.queries.reweighted import IrlsPower, ReweightedMoment
 
@@ -25,9 +26,11 @@ __all__ = [
     "PRIVATE_FLOOR",
     "ROBUST_FLOOR",
     "UNIT_ROUNDOFF",
+    "AngleCounts",
     "Curvature",
     "CurvatureMatrix",
     "DistanceCounts",
+    "FourthMoment",
     "GeometricMedian",
     "Glad",
     "GladCost",

@@ -1,0 +1,23 @@
+"""One look for outliers that sit together on the sphere, in place of rows being inspected.
+
+A method as `stillspace.plans.adaptive` defines it (docs/outlier-look.md). Four releases: the second
+moment, fourth moments among its leading directions, angles to the directions in which rows gather,
+and, only where some of these look like outliers, the second moment of the other rows.
+"""
+
+from stillspace.methods.outlier_look.caps import LeftOut, clear_gaps
+from stillspace.methods.outlier_look.method import Looked, LookState, OutlierLook
+from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
+from stillspace.methods.outlier_look.rule import STANDARD, LookRule
+
+__all__ = [
+    "STANDARD",
+    "LeftOut",
+    "LookRule",
+    "LookState",
+    "Looked",
+    "OutlierLook",
+    "clear_gaps",
+    "elliptical_moments",
+    "gathering_directions",
+]

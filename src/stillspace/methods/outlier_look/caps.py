@@ -1,0 +1,96 @@
+"""Groups of rows around a direction, behind an empty ring: from noisy counts of angles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import cos, pi, sqrt
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.methods.outlier_look.rule import LookRule
+
+Side: TypeAlias = Literal[1, -1, 0]
+"""Around the direction, around its opposite, or around both as one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """A group of rows within `angle` of a direction."""
+
+    direction: FloatArray
+    """(D,), a unit vector; the group is on this side."""
+    two_sided: bool
+    """Whether rows around the opposite direction belong to it, too."""
+    angle: float
+    """Radians."""
+    share: float
+    """Of all rows, as released."""
+    sd: float
+    """Standard deviation of the noise on the share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An empty ring around one side of a direction, `bins` bins away from it."""
+
+    at: int
+    """Number of the direction."""
+    side: Side
+    bins: int
+    share: float
+    sd: float
+    clear: float
+    """Standard deviations between group and ring."""
+
+
+def clear_gaps(counts: FloatArray, sd: float, size: int, rule: LookRule, r: int) -> list[Gap]:
+    """Return the groups that the counts (m, bins) of m directions show.
+
+    `counts` are means of |cos| of the angle, `sd` the standard deviation of their noise. For each
+    direction the clearest way to look at it counts: one side, or both as one. For r = 1 inliers
+    themselves lie around both sides of one direction, so only a group on one side counts.
+    """
+    found: list[Gap] = []
+    for at, histogram in enumerate(counts):
+        one = _gap(at, 1, histogram, sd, size, rule)
+        other = _gap(at, -1, histogram[::-1], sd, size, rule)
+        half = rule.bins // 2
+        folded = (histogram + histogram[::-1])[:half]
+        both = _gap(at, 0, folded, sqrt(2.0) * sd, size, rule)
+        sides = [gap for gap in (one, other) if gap is not None]
+        if r == 1:
+            found += sides if len(sides) == 1 else []
+        elif both is not None and all(both.clear > gap.clear for gap in sides):
+            found.append(both)
+        else:
+            found += sides
+    return found
+
+
+def _gap(
+    at: int, side: Side, weighted: FloatArray, sd: float, size: int, rule: LookRule
+) -> Gap | None:
+    """Return the clearest gap around one side, whose bins come first; None if there is none.
+
+    A row of the bin k has |cos| about that of the bin's middle, so dividing by it counts rows. The
+    densest block inside the cap is compared with the ring that follows the cap.
+    """
+    n_bins = rule.widest + rule.block
+    cosines = np.array([cos(pi * (k + 0.5) / rule.bins) for k in range(n_bins)])
+    counts, sds = weighted[:n_bins] / cosines, sd / cosines
+    density = np.convolve(counts, np.ones(rule.block), mode="valid")
+    variance = np.convolve(sds**2, np.ones(rule.block), mode="valid")
+    best: Gap | None = None
+    for bins in range(rule.block, rule.widest + 1):
+        top = int(np.argmax(density[: bins - rule.block + 1]))
+        group, ring = float(density[top]), float(density[bins])
+        sampling = (max(group, 0.0) + max(ring, 0.0)) / size
+        clear = (group - ring) / sqrt(variance[top] + variance[bins] + sampling)
+        share = float(counts[:bins].sum())
+        empty = ring + rule.doubt * sqrt(variance[bins]) <= rule.depth * group
+        is_gap = clear >= rule.sure and empty and share <= rule.minority
+        if is_gap and (best is None or clear > best.clear):
+            best = Gap(at, side, bins, share, sqrt(float(np.sum(sds[:bins] ** 2))), clear)
+    return best

@@ -1,0 +1,54 @@
+"""The constants of the look for outliers, each with its unit and its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LookRule:
+    """What the look spends, and what it takes for a group of outliers."""
+
+    moment_share: float = 0.1
+    """Share of μ² for the first second moment, which the fit starts from anyway."""
+    modes_share: float = 0.01
+    """Share of μ² for the fourth moments: these only propose directions."""
+    angles_share: float = 0.05
+    """Share of μ² for the angles, on which every decision rests."""
+    rest_share: float = 0.1
+    """Share of μ² for the second moment without the groups found; nothing if there are none. It
+    is then what the fit starts from."""
+    weak: float = 4.0
+    """κ̂ of the first second moment below which nothing is looked for: directions are noise."""
+    more_directions: int = 4
+    """Leading directions beyond the number of components: inliers and three groups have room."""
+    most_modes: int = 6
+    """The largest number of directions whose angles are counted."""
+    apart: float = 0.85
+    """|cos| from which on two modes count as one: fourth moments resolve about 30 degrees."""
+    bins: int = 36
+    """Bins of the angle from 0 to 180 degrees: 5 degrees each, below the width of a tight group."""
+    block: int = 2
+    """Bins that are compared with the next ones: 10 degrees."""
+    widest: int = 11
+    """Bins of the widest cap, 55 degrees: rows as far from a group's centre as the centre is from
+    the origin are 45 degrees away from it."""
+    sure: float = 6.0
+    """Standard deviations of noise and sampling by which a group exceeds the ring around it. Noise
+    alone does so in one of 180 comparisons (6 directions, 3 ways to look, 10 caps) with
+    probability 2e-7; real groups of a few rows per hundred are the reason that it is not 5."""
+    depth: float = 0.15
+    """The largest part of the group's density that the ring around it may have: tails of skewed
+    columns have more."""
+    doubt: float = 1.0
+    """Standard deviations of noise that are added to the ring's density in this comparison."""
+    minority: float = 0.48
+    """The largest share of rows in all caps of one direction: outliers are in the minority."""
+    native: float = 1.0 / 3.0
+    """How much of a group's direction u must lie in the subspace V of the other rows, beyond
+    chance, for it to be the inliers' own: `(‖Vᵀu‖² − r/D)/(1 − r/D)`. Natural groups of rows had
+    .38 and more, planted ones at most .27."""
+
+
+STANDARD = LookRule()
+"""What fits use."""

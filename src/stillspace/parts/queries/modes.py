@@ -1,0 +1,115 @@
+"""Where on the sphere rows gather: fourth moments in a subspace, and angles to given directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import cos, pi, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from stillspace import kernels
+from stillspace._typing import FloatArray
+from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
+from stillspace.parts.queries.base import UNIT_ROUNDOFF, Bounded, check_point
+
+
+def squares(Y: FloatArray) -> FloatArray:
+    """Return the products y_i y_j of each column, i ≤ j, those of i < j times √2.
+
+    The inner product of two such columns is the squared inner product of the columns of Y, and
+    the norm of one is the squared norm of its column.
+    """
+    first, second = np.triu_indices(len(Y))
+    weights = np.where(first == second, 1.0, sqrt(2.0))
+    return np.asarray(weights[:, None] * Y[first] * Y[second])
+
+
+@dataclass(frozen=True, slots=True)
+class FourthMoment(Bounded):
+    """`Σ q qᵀ`, q = squares(y)/‖y‖, y = Vᵀx: fourth moments of the directions of the scores.
+
+    For a unit vector c, `squares(c)ᵀ Σqqᵀ squares(c) = Σ‖y‖²(c·y/‖y‖)⁴`: how many rows lie along
+    c. Norm ‖q‖² = ‖y‖² ≤ 1; `‖qqᵀ − ppᵀ‖² = ‖q‖⁴ + ‖p‖⁴ − 2(q·p)² ≤ 2`, as for `SecondMoment`.
+    """
+
+    D: int
+    r: int
+    """Columns of the point V."""
+    name: ClassVar[str] = "fourth moment of the scores"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Symmetric, one row per pair of scores."""
+        return (self._pairs, self._pairs)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self._pairs)
+
+    @property
+    def term_error(self) -> float:
+        """The last clip divides by a norm of that many squares."""
+        return 2.0 * (max(self.D, self._pairs) + 8) * UNIT_ROUNDOFF
+
+    @property
+    def _pairs(self) -> int:
+        return self.r * (self.r + 1) // 2
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`; a vector q longer than 1 is cut to 1."""
+        check_point(point, (self.D, self.r))
+        Y = kernels.scores(XT, point)
+        length = kernels.column_norms(Y)
+        Q = squares(Y / np.where(length > 0.0, length, 1.0)) * length
+        Q = Q / np.maximum(kernels.column_norms(Q), 1.0)
+        out += Q @ Q.T
+
+
+@dataclass(frozen=True, slots=True)
+class AngleCounts(Bounded):
+    """How much of the rows lies at which angle to each of m directions, in bins of equal width.
+
+    The point (D, m) has the directions as columns, divided by a common number so that its largest
+    singular value is at most 1. A row adds |z_a|, z = pointᵀx, to the bin of its angle to the
+    direction a. Norm ‖z‖ ≤ 1 (what is longer is cut to 1); entries are ≥ 0, so two terms differ by
+    at most √2. As the bits of z are the row's alone, no other row moves it to another bin.
+    """
+
+    D: int
+    m: int
+    bins: int
+    """Number of bins from 0 to 180 degrees, for each direction."""
+    name: ClassVar[str] = "angles to directions"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(m, bins)."""
+        return (self.m, self.bins)
+
+    @property
+    def term_error(self) -> float:
+        """The clip divides by a norm of m squares, each of a sum of D products."""
+        return 2.0 * (max(self.D, self.m) + 8) * UNIT_ROUNDOFF
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        check_point(point, (self.D, self.m))
+        Z = kernels.scores(XT, point)
+        weights = np.abs(Z) / np.maximum(kernels.column_norms(Z), 1.0)
+        lengths = kernels.column_norms(point)
+        for a in range(self.m):
+            above = np.searchsorted(lengths[a] * _cosines(self.bins), Z[a], side="right")
+            out[a] += np.bincount(self.bins - 1 - above, weights[a], self.bins)
+
+
+@cache
+def _cosines(bins: int) -> FloatArray:
+    """Return the cosines of the inner edges, ascending: from the last bin to the first."""
+    return np.array([cos(pi * k / bins) for k in range(bins - 1, 0, -1)])

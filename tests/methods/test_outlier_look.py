@@ -1,0 +1,263 @@
+"""The look for outliers: what it proposes, what it takes for a group, and what it leaves out."""
+
+from dataclasses import replace
+from math import cos, pi, sqrt
+
+import numpy as np
+import pytest
+
+from stillspace._frozen import FrozenArray
+from stillspace.datasets import make_haystack
+from stillspace.methods.outlier_look import (
+    STANDARD,
+    Looked,
+    OutlierLook,
+    clear_gaps,
+    elliptical_moments,
+    gathering_directions,
+)
+from stillspace.metrics import subspace_error
+from stillspace.parts.noise import seeded_generator
+from stillspace.parts.queries import FourthMoment
+from stillspace.parts.queries.modes import squares
+from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
+from stillspace.rows import Caps, MemoryRows
+from stillspace.run import run
+from tests.conftest import random_basis, unit_rows
+
+BINS = STANDARD.bins
+
+
+# --- modes ----------------------------------------------------------------------------------------
+
+
+def test_moments_of_an_elliptical_law_against_drawn_rows(rng):
+    """400 000 rows: entries are right to about .002 of the trace."""
+    values = np.array([0.4, 0.2, 0.1, 0.05])
+    Y = np.sqrt(values)[:, None] * rng.standard_normal((4, 400_000))
+    Q = squares(Y) / np.linalg.norm(Y, axis=0)
+    np.testing.assert_allclose(elliptical_moments(values), Q @ Q.T / Y.shape[1], atol=2e-3)
+    assert np.trace(elliptical_moments(values)) == pytest.approx(values.sum(), rel=1e-6)
+
+
+def test_directions_of_groups_are_found_and_equal_ones_merged(rng):
+    C = random_basis(rng, 6, 3)
+    S = squares(np.column_stack([C, C[:, 0] + 0.1 * C[:, 1]]))
+    excess = S @ np.diag([0.1, 0.2, 0.05, 0.01]) @ S.T
+    found = gathering_directions(excess, 0.85, 6)
+    assert found.shape == (6, 3)
+    close = np.abs(C.T @ found)
+    assert close.max(axis=1).min() > 0.99
+    heights = np.einsum("ac,ab,bc->c", squares(found), excess, squares(found))
+    assert np.all(np.diff(heights) <= 0.0)
+    assert gathering_directions(excess, 0.85, 2).shape == (6, 2)
+    assert gathering_directions(-excess, 0.85, 6).shape == (6, 0)
+    assert gathering_directions(np.zeros((21, 21)), 0.85, 6).shape == (6, 0)
+
+
+# --- gaps -----------------------------------------------------------------------------------------
+
+
+def weighted(angles):
+    """Return the histogram of |cos| for angles in degrees, as a share of the rows."""
+    weights = np.abs(np.cos(np.radians(angles)))
+    found, _ = np.histogram(angles, np.arange(BINS + 1) * 180 / BINS, weights=weights)
+    return found / len(angles)
+
+
+def test_a_group_behind_an_empty_ring_is_found_with_its_share(rng):
+    body = np.degrees(np.arccos(np.clip(0.3 * rng.standard_normal(8000), -0.6, 0.6)))
+    group = rng.uniform(2, 9, 2000)
+    one, other, both = (
+        weighted(np.concatenate([body, angles]))
+        for angles in (group, 180 - group, np.where(rng.random(2000) < 0.5, group, 180 - group))
+    )
+    gaps = clear_gaps(np.array([one, other, both, weighted(body)]), 1e-3, 10_000, STANDARD, 2)
+    assert [(gap.at, gap.side) for gap in gaps] == [(0, 1), (1, -1), (2, 0)]
+    for gap in gaps:
+        assert gap.share == pytest.approx(0.2, abs=0.003)
+        assert 0.001 < gap.sd < 0.01
+        assert 2 <= gap.bins <= 8
+
+
+def test_a_line_is_no_outlier_where_one_component_is_sought(rng):
+    body = np.degrees(np.arccos(np.clip(0.3 * rng.standard_normal(8000), -0.6, 0.6)))
+    group = rng.uniform(2, 9, 2000)
+    both = weighted(np.concatenate([body, np.where(rng.random(2000) < 0.5, group, 180 - group)]))
+    assert clear_gaps(both[None], 1e-3, 10_000, STANDARD, 1) == []
+    one = weighted(np.concatenate([body, group]))
+    assert [gap.side for gap in clear_gaps(one[None], 1e-3, 10_000, STANDARD, 1)] == [1]
+
+
+def test_no_group_is_seen_in_a_slope_a_majority_or_too_much_noise(rng):
+    slope = weighted(90 * rng.beta(1.0, 2.0, 10_000))
+    majority = weighted(np.concatenate([rng.uniform(2, 9, 5000), rng.uniform(60, 120, 5000)]))
+    group = weighted(np.concatenate([rng.uniform(2, 9, 2000), rng.uniform(60, 120, 8000)]))
+    assert clear_gaps(np.array([slope, majority]), 1e-4, 10_000, STANDARD, 2) == []
+    assert len(clear_gaps(group[None], 1e-3, 10_000, STANDARD, 2)) == 1
+    assert clear_gaps(group[None], 3e-2, 10_000, STANDARD, 2) == []
+
+
+def test_noise_alone_makes_no_group(rng):
+    """In 2000 · 6 directions there are 252 000 comparisons, each with a chance of 1e-9 at most."""
+    found = sum(
+        len(clear_gaps(1e-3 * rng.standard_normal((6, BINS)), 1e-3, 10**9, STANDARD, 2))
+        for _ in range(2000)
+    )
+    assert found == 0
+
+
+# --- regions --------------------------------------------------------------------------------------
+
+
+def inside(caps, XT):
+    """Which rows, given as columns, a cap takes; zero rows are in no cap."""
+    XT = np.ascontiguousarray(XT)
+    kept = MemoryRows(XT).through(caps).sphered().any(axis=1)
+    return (XT.any(axis=0) & ~kept).tolist()
+
+
+def test_caps_hold_rows_near_their_directions(rng):
+    XT = unit_rows(rng, 500, 5)
+    C = random_basis(rng, 5, 2)
+    caps = Caps(FrozenArray.of(C), FrozenArray.of([cos(pi / 4), 0.9]))
+    want = (C[:, 0] @ XT > cos(pi / 4)) | (C[:, 1] @ XT > 0.9)
+    assert 0 < want.sum() < 500
+    rows = MemoryRows.prepare(np.ascontiguousarray(3.0 * XT.T))
+    kept = rows.through(caps).sphered()
+    assert np.array_equal(~kept.any(axis=1), want)
+    assert np.array_equal(kept[~want], rows.sphered()[~want])
+
+
+def test_a_row_at_the_edge_of_a_cap_is_on_one_side_wherever_it_stands(rng):
+    c = random_basis(rng, 20, 1)
+    caps = Caps(FrozenArray.of(c), FrozenArray.of([0.8]))
+    away = random_basis(rng, 20, 20)
+    away -= c @ (c.T @ away)
+    X = 0.8 * c + 0.6 * away / np.linalg.norm(away, axis=0)
+    X = X * (1.0 + rng.integers(-3, 4, 20) * 2.0**-53)
+    alone = [inside(caps, X[:, i : i + 1])[0] for i in range(20)]
+    assert len(set(alone)) == 2
+    for width in (9, 64, 257):
+        block = np.zeros((20, width))
+        block[:, -9:] = X[:, :9]
+        assert inside(caps, block)[-9:] == alone[:9]
+
+
+# --- the whole look -------------------------------------------------------------------------------
+
+
+def looked(X, r, mu, seed=0, **options):
+    n, D = X.shape
+    plan = AdaptivePlan("look", OutlierLook(D, r, **options), n, mu=mu)
+    result = run(plan, MemoryRows.prepare(X), seeded_generator(seed))
+    return result.facts["looked"], result
+
+
+def with_cluster(share, seed=0, n=10_000, D=20, r=2, noise=0.5, two_sided=False):
+    data = make_haystack(n, D, r, inlier_ratio=1.0, inlier_noise=noise, random_state=seed)
+    rng = np.random.default_rng(seed)
+    c = rng.standard_normal(D)
+    c /= np.linalg.norm(c)
+    count = round(share * n)
+    sign = rng.choice([-1.0, 1.0], (count, 1)) if two_sided else 1.0
+    data.X[:count] = sign * c + 0.1 / sqrt(D) * rng.standard_normal((count, D))
+    return data.X, data.components.T, c
+
+
+@pytest.mark.parametrize(("share", "two_sided"), [(0.1, False), (0.45, False), (0.3, True)])
+def test_a_tight_group_is_left_out_and_told(share, two_sided):
+    X, V, c = with_cluster(share, two_sided=two_sided)
+    end, result = looked(X, 2, 0.5)
+    (group,) = end.left_out
+    assert group.two_sided == two_sided
+    assert abs(float(group.direction @ c)) > 0.97
+    assert group.share == pytest.approx(share, abs=0.03)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    gone = np.array(inside(end.through[0], X.T))
+    assert gone[: round(share * len(X))].mean() > 0.999
+    assert gone[round(share * len(X)) :].mean() < 0.01
+    assert subspace_error(result.V.T, V.T) < 0.05
+    rule = STANDARD
+    spent = rule.moment_share + rule.modes_share + rule.angles_share + rule.rest_share
+    assert end.spent == pytest.approx(spent)
+    assert end.moment.share == rule.rest_share
+    # the moment is that of the kept rows: 400 entries within 5 standard deviations
+    want = X[~gone].T @ X[~gone] / len(X)
+    assert np.max(np.abs(end.moment.value - want)) < 5.0 * end.moment.sd
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_left_out_of_clean_rows(seed):
+    X, _, _ = with_cluster(0.0, seed)
+    end, _ = looked(X, 2, 2.0, seed)
+    assert end.left_out == ()
+    assert end.through == ()
+    assert end.moment.share == STANDARD.moment_share
+    assert end.spent <= 0.16 + 1e-12
+
+
+def test_a_group_in_a_direction_of_the_inliers_stays(rng):
+    """Inliers along e0 and e1, and a third of the rows in one tight group at e0: it is theirs."""
+    X = 0.1 * rng.standard_normal((10_000, 10))
+    X[:, :2] += rng.standard_normal((10_000, 2)) * [1.5, 1.0]
+    X[:3000] = np.eye(10)[0] + 0.03 * rng.standard_normal((3000, 10))
+    end, result = looked(X, 2, 2.0)
+    assert end.left_out == ()
+    assert end.spent == pytest.approx(0.26)  # there was a group, and it was asked about
+    assert end.moment.share == STANDARD.moment_share
+    assert subspace_error(result.V.T, np.eye(10)[:2]) < 1e-3
+
+
+def test_it_does_not_look_where_it_could_not_see():
+    method = OutlierLook(10, 2)
+    blind, seeing = Allowance(0.2, 500), Allowance(0.2, 5000)
+    assert method.smallest_visible(blind) == pytest.approx(10.0 * method.smallest_visible(seeing))
+    assert method.smallest_visible(blind) > 0.48 > method.smallest_visible(seeing)
+    clear = Answer(np.diag([0.4, 0.3, *np.full(8, 0.3 / 8)]), 1e-6)
+    for allowance, looks in ((blind, False), (seeing, True)):
+        state = method.take(method.begin(allowance), (clear,))
+        assert isinstance(state, Looked) != looks
+    noise = Answer(np.diag([0.4, 0.3, *np.full(8, 0.3 / 8)]), 0.1)
+    assert isinstance(method.take(method.begin(seeing), (noise,)), Looked)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e6])
+@pytest.mark.parametrize(("D", "r"), [(3, 1), (7, 4), (30, 2)])
+def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale, D, r):
+    method, allowance = OutlierLook(D, r, choose=D == 7), Allowance(1.0, 5000)
+    for _ in range(10):
+        state, shares, passes, coordinates = method.begin(allowance), 0.0, 0, 0
+        while (ask := method.ask(state)) is not None:
+            ((query, share),) = ask.shares
+            shares, passes = shares + share, passes + 1
+            coordinates += query.noise.coordinates
+            value = rng.standard_normal(query.shape) * scale
+            if len(query.shape) == 2 and query.shape[0] == query.shape[1]:
+                value = value + value.T
+            if query.shape == (D, D):
+                value = value + np.diag([0.5, *np.full(D - 1, 0.1)])
+            if query.shape[0] != query.shape[-1]:
+                assert np.linalg.norm(ask.point, 2) <= 1.0 + 1e-12
+            state = method.take(state, (Answer(value, allowance.sd(query, share)),))
+        assert shares == pytest.approx(state.spent)
+        assert passes <= method.n_passes
+        assert coordinates <= method.coordinates
+        assert method.outcome(state).V.shape == (D, r)
+
+
+def test_a_wide_span_of_many_components_is_searched(rng):
+    """r = 10: fourteen directions, 105 pairs; the group is still the first mode."""
+    D, r = 30, 10
+    X, _, c = with_cluster(0.2, D=D, r=r, noise=0.3, n=40_000)
+    end, _ = looked(X, r, 2.0)
+    (group,) = end.left_out
+    assert abs(float(group.direction @ c)) > 0.97
+    assert FourthMoment(D, 14).shape == (105, 105)
+
+
+def test_a_rule_can_be_changed():
+    X, _, _ = with_cluster(0.2)
+    rule = replace(STANDARD, minority=0.1)
+    assert looked(X, 2, 1.0)[0].left_out != ()
+    assert looked(X, 2, 1.0, rule=rule)[0].left_out == ()
