@@ -16,10 +16,9 @@ from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._sampling import (
     CENTERS,
-    found_center,
+    counted,
     profiled,
-    searched,
-    within_reach,
+    sampled,
 )
 from stillspace.estimators._validation import (
     as_array,
@@ -41,7 +40,15 @@ from stillspace.recipes import Facts, fixed_plan, known_recipe
 from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
-from stillspace.search import Candidate, chosen, disagreement
+from stillspace.search import (
+    Candidate,
+    Clump,
+    chosen,
+    disagreement,
+    filtered_search,
+    outside,
+    recentred,
+)
 from stillspace.search.candidates import LOSSES, Loss
 
 
@@ -168,28 +175,46 @@ class RobustPCA(SubspaceEstimator):
         missing = checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=True)
         rng, search_rng = self._generators()
+        searching = self.algorithm == "auto" and "start" not in options
         self.profile_ = None
+        sample = None
+        if searching or isinstance(center, str) or isinstance(scale, str):
+            sample = sampled(X, scale, missing, search_rng)
+            scale = sample.unit
         if auto:
             self.profile_ = profiled(X, center, loss, scale, missing, search_rng)
             r = self.profile_.n_components
-        also = None
-        if isinstance(center, str):
-            center, also = found_center(X, center, r, loss, scale, missing, search_rng)
-        rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
         candidates: list[Candidate] = []
-        if self.algorithm == "auto" and "start" not in options:
-            candidates = searched(rows, r, loss, search_rng, also)
+        clumps: list[Clump] = []
+        if sample is not None and (searching or isinstance(center, str)):
+            around = center if isinstance(center, str) else sample.inside(center)
+            found = filtered_search(sample.few(), r, loss, around, search_rng)
+            clumps = found.clumps
+            point = found.center
+            if isinstance(center, str):
+                point = recentred(
+                    sample.rows[outside(sample.rows, clumps)],
+                    point,
+                    chosen(found.candidates).components.T,
+                    chosen(found.candidates).reach,
+                )
+                center = sample.in_cells(point)
+            clumps = [replace(c, center=sample.in_cells(c.center)) for c in clumps]
+            candidates = found.candidates
+        rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
+        if searching:
             best = chosen(candidates)
-            rows = within_reach(rows, best)
+            rows = counted(X, rows, best, clumps, np.ones(D) if scale is None else scale, missing)
             options = {**options, "start": best.components}
             if best.cut < 1.0:
                 options["cut"] = best.cut
+        self.clumps_ = tuple(clumps)
         plan = fixed_plan(self.algorithm, Facts(n, D, r), **options)
         result = _exactly_oriented(run(plan, rows, rng), plan, rows)
         self._set_subspace(result, center, scale)
         self.n_components_ = r
         self.plan_ = plan
-        self.starts_ = tuple(candidates)
+        self.starts_ = tuple(candidates) if searching else ()
         self.costs_ = np.array(result.costs)
         self.converged_ = result.converged or isinstance(plan.stop, Never)
         self.privacy_ = Guarantee.from_event(

@@ -105,15 +105,18 @@ def _search(
     return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
 
 
-def descended(U: FloatArray, V: FloatArray, loss: Loss, lengths: FloatArray) -> FloatArray:
-    """Return where the loss leads from V on the sample U of unit rows."""
+def refined(kept: Candidate, U: FloatArray, lengths: FloatArray, loss: Loss) -> Candidate:
+    """Return where the loss leads on from a candidate, on the sample U of unit rows."""
     real = np.einsum("ij,ij->i", U, U) > 0.25
-    if np.count_nonzero(real) <= V.shape[1]:
-        return V
+    U, size, V = U[real], lengths[real], kept.components.T
+    if len(U) <= V.shape[1]:
+        return kept
     rng = np.random.default_rng(0)  # nothing is drawn from it
     if loss == "glad":
-        return _descended(MemoryRows.prepare(U[real]), V, inf, _GLAD_STEPS, rng)
-    return _with_cut(U[real], lengths[real], V, rng)[0]
+        end = (_descended(MemoryRows.prepare(U), V, inf, _GLAD_STEPS, rng), inf, inf)
+    else:
+        end = _with_cut(U, size, V, rng)
+    return replace(_candidate(kept.name, end, U, size), kept=kept.kept)
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:

@@ -1,0 +1,70 @@
+"""The whole search of a robust fit on a sample of a table: filters first, then several starts.
+
+1. Nearly identical rows count as one row (`clumps`).
+2. Rows that lie far out along any direction are left out (`outlyingness`).
+3. Starts are followed to their ends on the rows that are left, and on all rows but the clumps.
+4. The end on fewer rows wins, unless the other end is much nearer *to the fewer rows*: a group of
+   outliers that captured the other end is not among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.rows.threads import one_blas_thread
+from stillspace.search.candidates import Candidate, Loss, chosen, search
+from stillspace.search.clumps import Clump, find_clumps, outside
+from stillspace.search.cuts import distances
+from stillspace.search.location import median_center, pairs_center
+from stillspace.search.outlyingness import not_outlying
+
+OVERRIDE = 0.5
+"""The end on more rows wins if its median distance to the fewer rows is below this part of the
+other end's; between an honest end and a captured one the ratio is above 1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Where a search ended."""
+
+    center: FloatArray | None
+    """(D,); None for the origin."""
+    candidates: list[Candidate]
+    clumps: list[Clump]
+
+
+def filtered_search(
+    S: FloatArray, r: int, loss: Loss, center: FloatArray | str | None, rng: np.random.Generator
+) -> Found:
+    """Search on rows S (m, D) in random order, about a given centre or one to be found."""
+    with one_blas_thread():  # many small products: threads would wait for each other
+        clumps = find_clumps(S)
+        T = S[outside(S, clumps)]
+        kept = not_outlying(T, rng)
+        few = T[kept]
+        best = _searched(few, r, loss, center, rng)
+        if not kept.all():
+            other = _searched(T, r, loss, center, rng)
+            if _median(few, *other) < OVERRIDE * _median(few, *best):
+                best = other
+    return Found(*best, clumps)
+
+
+def _searched(
+    S: FloatArray, r: int, loss: Loss, center: FloatArray | str | None, rng: np.random.Generator
+) -> tuple[FloatArray | None, list[Candidate]]:
+    if isinstance(center, str) and center == "pairs":
+        return pairs_center(S, r, loss, rng)
+    point = median_center(S) if isinstance(center, str) else center
+    about = S if point is None else S - point
+    lengths = np.linalg.norm(about, axis=1)
+    units = about / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+    return point, search(units, r, loss, rng, lengths=lengths)
+
+
+def _median(S: FloatArray, center: FloatArray | None, candidates: list[Candidate]) -> float:
+    about = S if center is None else S - center
+    return float(np.median(distances(about, chosen(candidates).components.T)))
