@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,16 @@ from scipy import sparse
 from stillspace._typing import FloatArray, IntArray
 from stillspace.estimators._validation import centred_blocks
 from stillspace.rows import MemoryRows, draw_pairs
-from stillspace.search import Candidate, Clump, DimensionProfile, profile, recentred
+from stillspace.search import (
+    Candidate,
+    Clump,
+    DimensionProfile,
+    chosen,
+    filtered_search,
+    outside,
+    profile,
+    recentred,
+)
 from stillspace.search.candidates import Loss
 from stillspace.search.dimension import MOST_COMPONENTS, PROFILE_ROWS
 from stillspace.search.starts import search_rows
@@ -32,6 +42,12 @@ MAD_TO_SD = 1.4826
 
 LONGEST = 1e6
 """Rows of the sample longer than this many times the median length are pulled back to it."""
+
+VARIANCE_CELLS = 2**22
+"""Explained variances come from rows with at most this many cells."""
+
+EXTREME = 400
+"""Cells beyond 2 to this power, or all below its inverse, are brought to a usual magnitude."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,37 +108,128 @@ def mad(S: FloatArray) -> FloatArray:
     return np.asarray(found)
 
 
-def counted(
-    X: Any,
-    rows: MemoryRows,
-    best: Candidate,
-    clumps: list[Clump],
-    scale: FloatArray,
-    missing: float | None,
-) -> MemoryRows:
-    """Return the rows with zero rows for those out of the candidate's reach or in a clump.
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """What the search found on a sample, in the units of the cells."""
 
-    One row of each clump stays. The clumps' centres are in the units of the cells.
-    """
+    center: FloatArray
+    candidates: tuple[Candidate, ...]
+    clumps: tuple[Clump, ...]
+    floor: float
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate that was kept."""
+        return chosen(self.candidates)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the fit on all rows takes over."""
+        found: dict[str, Any] = {"start": self.best.components}
+        if self.best.cut < 1.0:
+            found["cut"] = self.best.cut
+        if self.floor > 0.0:
+            found["floor"] = self.floor
+        return found
+
+
+def searched(
+    sample: Sample, r: int, loss: Loss, center: FloatArray | str | None, rng: np.random.Generator
+) -> Start:
+    """Search on a part of the sample; a centre that was found is refined on the whole sample."""
+    around = center if isinstance(center, str) else sample.inside(center)
+    found = filtered_search(sample.few(), r, loss, around, rng)
+    best, point = chosen(found.candidates), found.center
+    if isinstance(center, str):
+        S = sample.rows[outside(sample.rows, found.clumps)]
+        point = recentred(S, point, best.components.T, best.reach)
+        center = sample.in_cells(point)
+    clumps = tuple(replace(c, center=sample.in_cells(c.center)) for c in found.clumps)
+    where = np.zeros_like(sample.unit) if center is None else center
+    return Start(where, tuple(found.candidates), clumps, found.floor)
+
+
+def counted(
+    X: Any, rows: MemoryRows, start: Start, scale: FloatArray, missing: float | None
+) -> npt.NDArray[np.bool_]:
+    """Return which rows are within reach of the start's subspace, with one row of each clump."""
     counts = np.ones(rows.n_rows, dtype=bool)
+    best = start.best
     if best.reach < np.inf:
         counts &= rows.lengths() * rows.distances(best.components.T) < best.reach
-    for clump in clumps:
-        members = np.flatnonzero(_within(X, clump, scale, missing))
-        counts[members[1:]] = False
-    return rows if counts.all() else rows.only(counts)
+    for clump in start.clumps:
+        blocks = centred_blocks(X, clump.center, scale, missing)
+        near = np.concatenate([np.linalg.norm(block, axis=1) <= clump.radius for block in blocks])
+        counts[np.flatnonzero(near)[1:]] = False
+    return counts
 
 
-def _within(
-    X: Any, clump: Clump, scale: FloatArray, missing: float | None
-) -> npt.NDArray[np.bool_]:
-    blocks = centred_blocks(X, clump.center, scale, missing)
-    return np.concatenate([np.linalg.norm(block, axis=1) <= clump.radius for block in blocks])
+@dataclass(frozen=True, slots=True, eq=False)
+class Variances:
+    """Variances of rows that counted, in units of the scale."""
+
+    along: FloatArray
+    """(r,), of the scores."""
+    total: float
+    """Of all columns together."""
+    noise: float
+    """Per column, across the subspace."""
 
 
-def center_on_all(sample: Sample, center: FloatArray, best: Candidate, counts: Any) -> FloatArray:
-    """Return the centre after a few steps on all rows of the sample that count."""
-    return recentred(sample.rows[counts], center, best.components.T, best.reach)
+def variances(
+    X: Any,
+    counts: npt.NDArray[np.bool_],
+    fit: tuple[FloatArray, FloatArray, FloatArray],
+    missing: float | None,
+    rng: np.random.Generator,
+) -> Variances:
+    """Return the variances of the rows that counted, given (components, center, scale).
+
+    Of rows with at most `VARIANCE_CELLS` cells, drawn at random.
+    """
+    components, center, scale = fit
+    r, D = components.shape
+    index = np.flatnonzero(counts)
+    most = max(VARIANCE_CELLS // D, 1000)
+    if len(index) > most:
+        index = np.sort(rng.permutation(index)[:most])
+    total, first, second, scores = 0.0, np.zeros(D), np.zeros(r), np.zeros(r)
+    part = X if len(index) == X.shape[0] else X[index]
+    for block in centred_blocks(part, center, scale, missing):
+        Y = block @ components.T
+        total += float(np.einsum("ij,ij->", block, block))
+        first += block.sum(axis=0)
+        scores += Y.sum(axis=0)
+        second += np.einsum("ij,ij->j", Y, Y)
+    n, freedom = max(len(index), 1), max(len(index) - 1, 1)
+    along = np.maximum(second - scores**2 / n, 0.0) / freedom
+    whole = max(total - float(first @ first) / n, 0.0) / freedom
+    noise = max(whole - float(along.sum()), 0.0) / (D - r)
+    return Variances(along, whole, noise)
+
+
+def shifted(X: Any) -> tuple[Any, FloatArray, int]:
+    """Return rows of a usual magnitude, with `x = 2**exponent · row + offset`; mostly X itself.
+
+    Cells beyond 2^±`EXTREME` are brought near 1 by a power of 2, which is exact. There rows that are
+    far longer than the others are pulled back, since their squares would overflow.
+    """
+    D = X.shape[1]
+    same = X, np.zeros(D), 0
+    if sparse.issparse(X) or X.dtype.kind != "f":
+        return same
+    peak = max(abs(float(np.nanmax(X))), abs(float(np.nanmin(X))))
+    if not 0.0 < peak < np.inf or abs(frexp(peak)[1]) <= EXTREME:
+        return same
+    Z = np.ldexp(np.asarray(X, dtype=np.float64), -frexp(peak)[1])
+    offset = np.nan_to_num(np.nanmedian(Z, axis=0))
+    Z -= offset
+    size = np.nanmax(np.abs(Z), axis=1)
+    typical = float(np.median(size[size > 0.0])) if (size > 0.0).any() else 1.0
+    exponent = frexp(typical)[1]
+    far = size > LONGEST * typical
+    Z[far] *= (LONGEST * typical / size[far])[:, None]
+    whole = frexp(peak)[1]
+    return np.ldexp(Z, -exponent), np.ldexp(offset, whole), exponent + whole
 
 
 def profiled(

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 
 from stillspace._shown import shown
 from stillspace._typing import FloatArray
-from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
+from stillspace.estimators._base import SubspaceEstimator, generator, merged_options, oriented
 from stillspace.estimators._sampling import (
     CENTERS,
+    Sample,
+    Start,
+    Variances,
     counted,
     profiled,
     sampled,
+    searched,
+    shifted,
+    variances,
 )
 from stillspace.estimators._validation import (
     as_array,
+    check_finite,
     checked_array,
     checked_choice,
     checked_code,
@@ -34,22 +43,23 @@ from stillspace.exceptions import DisagreementWarning
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import ScoreMoment
 from stillspace.parts.stops import Converged, Never
-from stillspace.plan import MomentStart, Plan
+from stillspace.plan import GivenStart, MomentStart, Plan
 from stillspace.privacy import ComposedEvent, Guarantee
 from stillspace.recipes import Facts, fixed_plan, known_recipe
 from stillspace.release import Draw, Release
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
-from stillspace.search import (
-    Candidate,
-    Clump,
-    chosen,
-    disagreement,
-    filtered_search,
-    outside,
-    recentred,
-)
+from stillspace.search import DimensionProfile, disagreement, recentred
 from stillspace.search.candidates import LOSSES, Loss
+from stillspace.search.missing import RULE as MISSING
+from stillspace.search.missing import filled_by_neighbours, filled_from_subspace
+
+COST_PART = 1e-2
+"""A fit ends where its cost falls per pass by less than this part of what sampling n rows adds to
+it, which is about r(D − r)/n of the cost."""
+
+_RANK_TOL = 2.0**-40
+"""Singular values below this part of the largest cell are rounding."""
 
 
 class RobustPCA(SubspaceEstimator):
@@ -161,67 +171,56 @@ class RobustPCA(SubspaceEstimator):
         """Fit the subspace; `y` is ignored."""
         X = X if told_shape(X) is not None else as_array(X)
         n, D = checked_shape(X, hidden=False)
-        known_recipe(self.algorithm, private=False)  # a word, then, from here on
-        center = self._checked_center(D)
-        scale = checked_vector("scale", self.scale, D, positive=True)
+        known_recipe(self.algorithm, private=False)  # raises unless it is a known name
+        center, scale = self._checked_center(D), self._checked_scale(D)
         auto = isinstance(self.n_components, str) and self.n_components == "auto"
         r = 1 if auto else checked_components(self.n_components, D, n)
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
         loss = self._checked_loss()
-        fixed_plan(
-            self.algorithm, Facts(n, D, r), **options
-        )  # what is wrong is said before X is read
-        missing = checked_code("missing_code", self.missing_code)
-        X = checked_array(self, X, reset=True, min_samples=2, finite=True)
+        fixed_plan(self.algorithm, Facts(n, D, r), **options)  # raises before X is read
+        checked_code("missing_code", self.missing_code)
+        X = checked_array(self, X, reset=True, min_samples=2, finite=False)
+        holes = self._checked_holes(X)
         rng, search_rng = self._generators()
-        searching = self.algorithm == "auto" and "start" not in options
-        self.profile_ = None
-        sample = None
-        if searching or isinstance(center, str) or isinstance(scale, str):
-            sample = sampled(X, scale, missing, search_rng)
-            scale = sample.unit
-        if auto:
-            self.profile_ = profiled(X, center, loss, scale, missing, search_rng)
-            r = self.profile_.n_components
-        candidates: list[Candidate] = []
-        clumps: list[Clump] = []
-        if sample is not None and (searching or isinstance(center, str)):
-            around = center if isinstance(center, str) else sample.inside(center)
-            found = filtered_search(sample.few(), r, loss, around, search_rng)
-            clumps = found.clumps
-            point = found.center
-            if isinstance(center, str):
-                point = recentred(
-                    sample.rows[outside(sample.rows, clumps)],
-                    point,
-                    chosen(found.candidates).components.T,
-                    chosen(found.candidates).reach,
-                )
-                center = sample.in_cells(point)
-            clumps = [replace(c, center=sample.in_cells(c.center)) for c in clumps]
-            candidates = found.candidates
-        rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
-        if searching:
-            best = chosen(candidates)
-            rows = counted(X, rows, best, clumps, np.ones(D) if scale is None else scale, missing)
-            options = {**options, "start": best.components}
-            if best.cut < 1.0:
-                options["cut"] = best.cut
-        self.clumps_ = tuple(clumps)
-        plan = fixed_plan(self.algorithm, Facts(n, D, r), **options)
-        result = _exactly_oriented(run(plan, rows, rng), plan, rows)
-        self._set_subspace(result, center, scale)
-        self.n_components_ = r
-        self.plan_ = plan
-        self.starts_ = tuple(candidates) if searching else ()
-        self.costs_ = np.array(result.costs)
-        self.converged_ = result.converged or isinstance(plan.stop, Never)
-        self.privacy_ = Guarantee.from_event(
-            result.event, "replace-one", None, not_private_because=_WHY
-        )
-        self._warn(result.n_iter)
+        X, offset, exponent = shifted(X)
+        if not isinstance(center, str):
+            center = None if center is None and not offset.any() else _inside(center, offset, exponent)
+        task = _Task(self.algorithm, r, loss, center, scale, options, self._code(), auto)
+        if holes is None:
+            done = _fitted(task, X, rng, search_rng)
+        else:
+            done = _fitted_with_holes(task, X, holes, rng, search_rng)
+        self._set_fit(done, offset, exponent)
+        self._warn(done.result.n_iter)
         return self
+
+    def _set_fit(self, done: _Done, offset: FloatArray, exponent: int) -> None:
+        """Set what is known after the fit, in the units of X."""
+        center = np.ldexp(done.center, exponent) + offset
+        self._set_subspace(done.result, center, done.scale)
+        found, unit = done.variances(self.components_), float(np.ldexp(1.0, exponent))
+        self.mean_ = self.center_
+        with np.errstate(over="ignore"):  # infinite if squares of the rows overflow
+            self.explained_variance_ = found.along * unit * unit
+            self.noise_variance_ = float(np.float64(found.noise) * unit * unit)
+        self.explained_variance_ratio_ = found.along / found.total if found.total else found.along
+        self.n_components_ = len(self.components_)
+        self.plan_ = done.plan
+        self.profile_ = done.profile
+        start = done.start
+        clumps = () if start is None else start.clumps
+        self.clumps_ = tuple(
+            replace(c, center=np.ldexp(c.center, exponent) + offset, radius=c.radius * unit)
+            for c in clumps
+        )
+        self.starts_ = () if start is None else start.candidates
+        self.costs_ = np.array(done.result.costs)
+        self.converged_ = done.result.converged or isinstance(done.plan.stop, Never)
+        self.privacy_ = Guarantee.from_event(
+            done.result.event, "replace-one", None, not_private_because=_WHY
+        )
+        self._rank = done.rank
 
     def _warn(self, n_iter: int) -> None:
         """Say what a user should know of a fit that ended."""
@@ -232,6 +231,12 @@ class RobustPCA(SubspaceEstimator):
             msg = (
                 f"The distances do not say clearly how many components there are; "
                 f"n_components='auto' took {self.profile_.n_components}: look at profile_."
+            )
+            warn(msg, DisagreementWarning, stacklevel=3)
+        if self._rank < self.n_components_:
+            msg = (
+                f"The rows span {self._rank} dimensions only, fewer than n_components="
+                f"{self.n_components_}: the other components are arbitrary."
             )
             warn(msg, DisagreementWarning, stacklevel=3)
         sentence = disagreement(self.starts_) if self.starts_ else None
@@ -251,6 +256,32 @@ class RobustPCA(SubspaceEstimator):
         if self.center != "auto":
             return self.center
         return "pairs" if self.algorithm == "auto" else None
+
+    def _checked_scale(self, D: int) -> FloatArray | str | None:
+        """Return a vector, "mad", or None."""
+        if isinstance(self.scale, str):
+            if self.scale != "mad":
+                msg = f"scale must be None, 'mad' or {D} numbers, got {shown(self.scale)}."
+                raise ValueError(msg)
+            return self.scale
+        return checked_vector("scale", self.scale, D, positive=True)
+
+    def _code(self) -> float | None:
+        return checked_code("missing_code", self.missing_code)
+
+    def _checked_holes(self, X: Any) -> npt.NDArray[np.bool_] | None:
+        """Return where X is NaN, or None; anything infinite is refused."""
+        array = X.data if sparse.issparse(X) else X
+        if array.dtype.kind != "f" or bool(np.isfinite(array.sum(dtype=np.float64))):
+            return None
+        if self.algorithm != "auto" or sparse.issparse(X) or np.isinf(array).any():
+            check_finite(X)
+            return None
+        holes = np.isnan(array)
+        if holes.all(axis=0).any():
+            msg = "X has a column without any number; drop it."
+            raise ValueError(msg)
+        return holes if holes.any() else None
 
     def _checked_loss(self) -> Loss:
         """Return the loss of "auto"; the other algorithms have their own."""
@@ -273,12 +304,170 @@ class RobustPCA(SubspaceEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the mean orthogonal distance of the rows of X to the subspace."""
-        X = checked_array(self, X, reset=False, min_samples=1, finite=True)
+        X = checked_array(self, X, reset=False, min_samples=1, finite=False)
+        self._checked_holes(X)
         total = 0.0
         for centred in self._centred(X):
             residual = centred - centred @ self.components_.T @ self.components_
             total += float(np.linalg.norm(residual, axis=1).sum())
         return -total / int(X.shape[0])
+
+    def _centred(self, X: Any) -> Iterator[FloatArray]:
+        """Yield checked rows in the units of the fit; NaN cells are filled from the subspace."""
+        for block in super()._centred(X):
+            if not np.isnan(block).any():
+                yield block
+                continue
+            V = self.components_.T
+            along = getattr(self, "explained_variance_", np.ones(V.shape[1]))
+            noise = getattr(self, "noise_variance_", 0.0)
+            yield filled_from_subspace(block, V, along, noise)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.algorithm == "auto"
+        return tags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """What to fit."""
+
+    algorithm: str
+    r: int
+    loss: Loss
+    center: FloatArray | str | None
+    scale: FloatArray | str | None
+    options: dict[str, Any]
+    missing: float | None
+    auto: bool
+    """Whether r is to be found."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Done:
+    """What was fitted."""
+
+    result: Result
+    plan: Plan
+    center: FloatArray
+    scale: FloatArray
+    start: Start | None
+    profile: DimensionProfile | None
+    rank: int
+    X: Any
+    counts: npt.NDArray[np.bool_]
+    missing: float | None
+
+    def variances(self, components: FloatArray) -> Variances:
+        """Return the variances of the rows that counted."""
+        fit = (components, self.center, self.scale)
+        return variances(self.X, self.counts, fit, self.missing, np.random.default_rng(0))
+
+
+def _fitted(
+    task: _Task, X: Any, rng: np.random.Generator, search_rng: np.random.Generator
+) -> _Done:
+    """Fit complete rows: search on a sample, then run on all rows."""
+    n, D = X.shape
+    options, center, scale, r = task.options, task.center, task.scale, task.r
+    searching = task.algorithm == "auto" and "start" not in options
+    sample = profile = start = None
+    rank = D
+    if searching or isinstance(center, str) or isinstance(scale, str):
+        sample = sampled(X, scale, task.missing, search_rng)
+        rank = _checked_rank(sample, X, center)
+        scale = None if scale is None else sample.unit
+    assert not isinstance(scale, str)
+    if task.auto:
+        profile = profiled(X, center, task.loss, scale, task.missing, search_rng)
+        r = profile.n_components
+    if sample is not None and (searching or isinstance(center, str)):
+        start = searched(sample, r, task.loss, center, search_rng)
+        center = start.center if isinstance(center, str) else center
+    assert not isinstance(center, str)
+    rows = MemoryRows.prepare(X, center=center, scale=scale, missing=task.missing)
+    unit = np.ones(D) if scale is None else scale
+    counts = np.ones(n, dtype=bool)
+    if searching and start is not None:
+        counts = counted(X, rows, start, unit, task.missing)
+        options = {**start.options(), **options}
+    plan = _patient(fixed_plan(task.algorithm, Facts(n, D, r), **options), n, D, options)
+    result = _run(plan, rows if counts.all() else rows.only(counts), rng)
+    if _cut(plan) < 1.0:
+        counts = counts & (rows.distances(result.V) < _cut(plan))
+    where = np.zeros(D) if center is None else center
+    kept = start if searching else None
+    return _Done(result, plan, where, unit, kept, profile, rank, X, counts, task.missing)
+
+
+def _fitted_with_holes(
+    task: _Task,
+    X: FloatArray,
+    holes: npt.NDArray[np.bool_],
+    rng: np.random.Generator,
+    search_rng: np.random.Generator,
+) -> _Done:
+    """Fit rows with NaN: fill from rows alike, fit, then fill from the subspace and go on.
+
+    Which rows count is decided once, at the first fit.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    done = _fitted(task, filled_by_neighbours(X, search_rng), rng, search_rng)
+    finding = isinstance(task.center, str)
+    for _ in range(MISSING.rounds):
+        V = done.result.V
+        known = np.where(holes, np.nan, (X - done.center) / done.scale)
+        found = done.variances(oriented(V, done.result.moment))
+        basis = oriented(V, done.result.moment).T
+        about = filled_from_subspace(known, basis, found.along, found.noise)
+        center = done.center
+        if finding and done.start is not None:
+            reach = done.start.best.reach
+            shift = recentred(about[done.counts], np.zeros(len(center)), V, reach)
+            center = center + shift * done.scale
+        filled = np.where(holes, about * done.scale + done.center, X)
+        rows = MemoryRows.prepare(filled, center=center, scale=done.scale).only(done.counts)
+        plan = replace(done.plan, start=GivenStart.from_basis(V))
+        done = replace(done, X=filled, center=center, result=_run(plan, rows, rng))
+    return done
+
+
+def _checked_rank(sample: Sample, X: Any, center: FloatArray | str | None) -> int:
+    """Return how many dimensions the sampled rows span about the centre; 0 is refused."""
+    few = sample.few() if isinstance(center, str) else sample.few() - sample.inside(center)
+    rank = int(np.linalg.matrix_rank(few, tol=_RANK_TOL * float(np.abs(few).max(initial=0.0))))
+    if rank == 0:
+        msg = "All rows of X are equal to each other or to the center: they have no direction."
+        raise ValueError(msg)
+    return rank
+
+
+def _inside(center: FloatArray | None, offset: FloatArray, exponent: int) -> FloatArray:
+    """Return a centre in the units of shifted rows."""
+    where = np.zeros_like(offset) if center is None else center
+    return np.asarray(np.ldexp(where - offset, -exponent))
+
+
+def _patient(plan: Plan, n: int, D: int, options: dict[str, Any]) -> Plan:
+    """Return the plan with a stop where the cost falls by less than its sampling error hides.
+
+    Only where nobody asked for a tolerance.
+    """
+    if not isinstance(plan.stop, Converged) or options.get("tol") is not None:
+        return plan
+    r = plan.n_components
+    hidden = COST_PART * r * (D - r) / n
+    return replace(plan, stop=replace(plan.stop, cost_tol=max(plan.stop.cost_tol, hidden)))
+
+
+def _cut(plan: Plan) -> float:
+    """Return the distance on the sphere up to which rows counted."""
+    return float(getattr(plan.release.query, "cut", np.inf)) if plan.release else np.inf
+
+
+def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
+    return _exactly_oriented(run(plan, rows, rng), plan, rows)
 
 
 def _exactly_oriented(result: Result, plan: Plan, rows: MemoryRows) -> Result:

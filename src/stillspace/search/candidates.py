@@ -34,6 +34,9 @@ OTHER_ANGLE = 0.5
 _RIVAL = 1.02
 """An end is a rival if its mean or its median distance is at most this times that of the best."""
 
+_CLEARLY_NEARER = 0.9
+"""An end replaces PCA's if its median or its lower quartile is below this part of PCA's."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
@@ -100,7 +103,7 @@ def _search(
     if loss == "glad":
         best = min(found, key=lambda c: c.cost)
     else:
-        best = found[nearest([size * distances(U, c.components.T) for c in found])]
+        best = found[_preferred([size * distances(U, c.components.T) for c in found])]
     angles = [float(principal_angles(c.components, best.components)[0]) for c in found]
     return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
 
@@ -146,6 +149,17 @@ def disagreement(candidates: Sequence[Candidate]) -> str | None:
         "group of rows may be competing with the majority, or n_components may not suit the data; "
         "see starts_."
     )
+
+
+def _preferred(all_distances: list[FloatArray]) -> int:
+    """Return the nearest end; the first one (PCA's) unless another is clearly nearer than it.
+
+    A noisy table has several ends that are nearly as good. Which of them is nearest on a sample is
+    chance, and a few outliers would turn it; PCA's end is the most stable one.
+    """
+    best = nearest(all_distances)
+    first, other = (np.quantile(all_distances[k], [0.25, 0.5]) for k in (0, best))
+    return best if (other < _CLEARLY_NEARER * first).any() else 0
 
 
 def _ends(

@@ -16,14 +16,17 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.rows.threads import one_blas_thread
 from stillspace.search.candidates import Candidate, Loss, chosen, search
-from stillspace.search.clumps import Clump, find_clumps, outside
-from stillspace.search.cuts import distances
+from stillspace.search.clumps import Clump, dithered, find_clumps, outside
+from stillspace.search.cuts import SMALLEST_CUT, distances
 from stillspace.search.location import median_center, pairs_center
 from stillspace.search.outlyingness import not_outlying
 
 OVERRIDE = 0.5
 """The end on more rows wins if its median distance to the fewer rows is below this part of the
 other end's; between an honest end and a captured one the ratio is above 1."""
+
+FLOOR_QUANTILE = 0.10
+"""Share of the rows that weigh no more than the next ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +37,8 @@ class Found:
     """(D,); None for the origin."""
     candidates: list[Candidate]
     clumps: list[Clump]
+    floor: float
+    """Distance on the sphere up to which all rows weigh the same; 0 if it is only rounding."""
 
 
 def filtered_search(
@@ -42,7 +47,7 @@ def filtered_search(
     """Search on rows S (m, D) in random order, about a given centre or one to be found."""
     with one_blas_thread():  # many small products: threads would wait for each other
         clumps = find_clumps(S)
-        T = S[outside(S, clumps)]
+        T = dithered(S[outside(S, clumps)], rng)
         kept = not_outlying(T, rng)
         few = T[kept]
         best = _searched(few, r, loss, center, rng)
@@ -50,7 +55,7 @@ def filtered_search(
             other = _searched(T, r, loss, center, rng)
             if _median(few, *other) < OVERRIDE * _median(few, *best):
                 best = other
-    return Found(*best, clumps)
+    return Found(*best, clumps, _floor(few, *best))
 
 
 def _searched(
@@ -63,6 +68,21 @@ def _searched(
     lengths = np.linalg.norm(about, axis=1)
     units = about / np.where(lengths > 0.0, lengths, 1.0)[:, None]
     return point, search(units, r, loss, rng, lengths=lengths)
+
+
+def _floor(S: FloatArray, center: FloatArray | None, candidates: list[Candidate]) -> float:
+    """Return the distance that `FLOOR_QUANTILE` of the searched rows do not reach, on the sphere.
+
+    The searched rows were dithered, the rows of the fit are not: without a floor those that lie on
+    a subspace exactly, by ties, would weigh infinitely much.
+    """
+    about = S if center is None else S - center
+    lengths = np.linalg.norm(about, axis=1)
+    if not (lengths > 0.0).any():
+        return 0.0
+    d = distances(about, chosen(candidates).components.T)[lengths > 0.0] / lengths[lengths > 0.0]
+    found = float(np.quantile(d, FLOOR_QUANTILE))
+    return found if found > SMALLEST_CUT else 0.0
 
 
 def _median(S: FloatArray, center: FloatArray | None, candidates: list[Candidate]) -> float:
