@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.stats import chi2, f, gamma
 from sklearn.covariance import MinCovDet
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +30,6 @@ __all__ = ["OutlierMap", "diagnose"]
 
 _Flags = npt.NDArray[np.bool_]
 KINDS = ("regular", "good leverage", "orthogonal outlier", "bad leverage")
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class OutlierMap:
     def of(self, fit: SubspaceEstimator, X: Any, *, rows_may_be_seen: bool = False) -> OutlierMap:
         """Return the map of other rows by the same fit, with the cut-offs of this one."""
         check_leave(fit, rows_may_be_seen)
-        scores, orthogonal = _split(fit, X)
+        scores, orthogonal = _split(fit, _checked(fit, X))
         found = _mahalanobis(scores / self.unit, self.location / self.unit, self.scatter)
         return replace(self, score_distance=found, orthogonal_distance=orthogonal)
 
@@ -140,7 +140,7 @@ def diagnose(
         msg = f"false_alarms must be a number in (0, 0.5), got {false_alarms!r}."
         raise ValueError(msg)
     level = 1.0 - np.sqrt(1.0 - false_alarms)
-    X = checked_array(fit, X, reset=False, min_samples=1, finite=True)
+    X = _checked(fit, X)
     scores, orthogonal = _split(fit, X)
     r = scores.shape[1]
     if len(scores) <= 2 * r:
@@ -178,15 +178,33 @@ def check_leave(fit: Any, rows_may_be_seen: bool) -> None:
         raise PermissionError(msg)
 
 
+def _checked(fit: SubspaceEstimator, X: Any) -> Any:
+    """Return checked rows; they may have missing cells where the fit may."""
+    if not isinstance(fit, RobustPCA):
+        return checked_array(fit, X, reset=False, min_samples=1, finite=True)
+    X = checked_array(fit, X, reset=False, min_samples=1, finite=False)
+    fit.missing_cells(X)
+    return X
+
+
 def _split(fit: SubspaceEstimator, X: Any) -> tuple[FloatArray, FloatArray]:
-    """Return scores (n, r) and orthogonal distances (n,) of checked rows."""
+    """Return scores (n, r) and orthogonal distances (n,) of checked rows.
+
+    A missing cell is filled from the subspace and adds no distance; the distance of such a row is
+    enlarged as if its other cells spoke for the missing ones.
+    """
     V = fit.components_.T
+    D, r = V.shape
     scores, distances = [], []
     for block in fit._centred(X):
         Y = block @ V
         scores.append(Y)
         distances.append(_lengths(block - Y @ V.T))
-    return np.concatenate(scores), np.concatenate(distances)
+    found = np.concatenate(distances)
+    if not sparse.issparse(X) and X.dtype.kind == "f":
+        missing = np.isnan(X).sum(axis=1)
+        found = found * np.sqrt((D - r) / np.maximum(D - r - missing, 1))
+    return np.concatenate(scores), found
 
 
 def _counted(fit: SubspaceEstimator, X: Any) -> _Flags:

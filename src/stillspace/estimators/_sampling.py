@@ -138,10 +138,10 @@ def searched(
     """Search on a part of the sample; a centre that was found is refined on the whole sample."""
     around = center if isinstance(center, str) else sample.inside(center)
     found = filtered_search(sample.few(), r, loss, around, rng)
-    best, point = chosen(found.candidates), found.center
+    best = chosen(found.candidates)
     if isinstance(center, str):
         S = sample.rows[outside(sample.rows, found.clumps)]
-        point = recentred(S, point, best.components.T, best.reach)
+        point = recentred(S, found.center, best.components.T, best.reach)
         center = sample.in_cells(point)
     clumps = tuple(replace(c, center=sample.in_cells(c.center)) for c in found.clumps)
     where = np.zeros_like(sample.unit) if center is None else center
@@ -210,8 +210,8 @@ def variances(
 def shifted(X: Any) -> tuple[Any, FloatArray, int]:
     """Return rows of a usual magnitude, with `x = 2**exponent · row + offset`; mostly X itself.
 
-    Cells beyond 2^±`EXTREME` are brought near 1 by a power of 2, which is exact. There rows that are
-    far longer than the others are pulled back, since their squares would overflow.
+    Cells beyond 2^±`EXTREME` are brought near 1 by a power of 2, which is exact. Rows that are far
+    longer than the others are then pulled back, since their squares would overflow.
     """
     D = X.shape[1]
     same = X, np.zeros(D), 0

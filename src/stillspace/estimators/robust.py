@@ -181,11 +181,16 @@ class RobustPCA(SubspaceEstimator):
         fixed_plan(self.algorithm, Facts(n, D, r), **options)  # raises before X is read
         checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=False)
-        holes = self._checked_holes(X)
+        holes = self.missing_cells(X)
+        if holes is not None and holes.all(axis=0).any():
+            msg = "X has a column without any number; drop it."
+            raise ValueError(msg)
         rng, search_rng = self._generators()
         X, offset, exponent = shifted(X)
         if not isinstance(center, str):
-            center = None if center is None and not offset.any() else _inside(center, offset, exponent)
+            center = (
+                None if center is None and not offset.any() else _inside(center, offset, exponent)
+            )
         task = _Task(self.algorithm, r, loss, center, scale, options, self._code(), auto)
         if holes is None:
             done = _fitted(task, X, rng, search_rng)
@@ -269,8 +274,8 @@ class RobustPCA(SubspaceEstimator):
     def _code(self) -> float | None:
         return checked_code("missing_code", self.missing_code)
 
-    def _checked_holes(self, X: Any) -> npt.NDArray[np.bool_] | None:
-        """Return where X is NaN, or None; anything infinite is refused."""
+    def missing_cells(self, X: Any) -> npt.NDArray[np.bool_] | None:
+        """Return where checked rows are NaN, or None; raise for what the fit cannot take."""
         array = X.data if sparse.issparse(X) else X
         if array.dtype.kind != "f" or bool(np.isfinite(array.sum(dtype=np.float64))):
             return None
@@ -278,9 +283,6 @@ class RobustPCA(SubspaceEstimator):
             check_finite(X)
             return None
         holes = np.isnan(array)
-        if holes.all(axis=0).any():
-            msg = "X has a column without any number; drop it."
-            raise ValueError(msg)
         return holes if holes.any() else None
 
     def _checked_loss(self) -> Loss:
@@ -305,7 +307,7 @@ class RobustPCA(SubspaceEstimator):
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the mean orthogonal distance of the rows of X to the subspace."""
         X = checked_array(self, X, reset=False, min_samples=1, finite=False)
-        self._checked_holes(X)
+        self.missing_cells(X)
         total = 0.0
         for centred in self._centred(X):
             residual = centred - centred @ self.components_.T @ self.components_
@@ -376,7 +378,7 @@ def _fitted(
     rank = D
     if searching or isinstance(center, str) or isinstance(scale, str):
         sample = sampled(X, scale, task.missing, search_rng)
-        rank = _checked_rank(sample, X, center)
+        rank = _checked_rank(sample, center)
         scale = None if scale is None else sample.unit
     assert not isinstance(scale, str)
     if task.auto:
@@ -433,7 +435,7 @@ def _fitted_with_holes(
     return done
 
 
-def _checked_rank(sample: Sample, X: Any, center: FloatArray | str | None) -> int:
+def _checked_rank(sample: Sample, center: FloatArray | str | None) -> int:
     """Return how many dimensions the sampled rows span about the centre; 0 is refused."""
     few = sample.few() if isinstance(center, str) else sample.few() - sample.inside(center)
     rank = int(np.linalg.matrix_rank(few, tol=_RANK_TOL * float(np.abs(few).max(initial=0.0))))

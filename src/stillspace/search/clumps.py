@@ -116,7 +116,9 @@ def dithered(S: FloatArray, rng: np.random.Generator, rule: DitherRule = DITHER)
     return S
 
 
-def _largest_ball(apart: FloatArray, alive: FloatArray, rule: ClumpRule) -> tuple[int, float] | None:
+def _largest_ball(
+    apart: FloatArray, alive: FloatArray, rule: ClumpRule
+) -> tuple[int, float] | None:
     """Return the middle row and the radius of the largest clump, if there is one."""
     least = max(rule.least_share * len(alive), rule.least_rows)
     best, largest = None, 0.0

@@ -33,8 +33,8 @@ FLOOR_QUANTILE = 0.10
 class Found:
     """Where a search ended."""
 
-    center: FloatArray | None
-    """(D,); None for the origin."""
+    center: FloatArray
+    """(D,)"""
     candidates: list[Candidate]
     clumps: list[Clump]
     floor: float
@@ -42,7 +42,7 @@ class Found:
 
 
 def filtered_search(
-    S: FloatArray, r: int, loss: Loss, center: FloatArray | str | None, rng: np.random.Generator
+    S: FloatArray, r: int, loss: Loss, center: FloatArray | str, rng: np.random.Generator
 ) -> Found:
     """Search on rows S (m, D) in random order, about a given centre or one to be found."""
     with one_blas_thread():  # many small products: threads would wait for each other
@@ -59,24 +59,24 @@ def filtered_search(
 
 
 def _searched(
-    S: FloatArray, r: int, loss: Loss, center: FloatArray | str | None, rng: np.random.Generator
-) -> tuple[FloatArray | None, list[Candidate]]:
+    S: FloatArray, r: int, loss: Loss, center: FloatArray | str, rng: np.random.Generator
+) -> tuple[FloatArray, list[Candidate]]:
     if isinstance(center, str) and center == "pairs":
         return pairs_center(S, r, loss, rng)
     point = median_center(S) if isinstance(center, str) else center
-    about = S if point is None else S - point
+    about = S - point
     lengths = np.linalg.norm(about, axis=1)
     units = about / np.where(lengths > 0.0, lengths, 1.0)[:, None]
     return point, search(units, r, loss, rng, lengths=lengths)
 
 
-def _floor(S: FloatArray, center: FloatArray | None, candidates: list[Candidate]) -> float:
+def _floor(S: FloatArray, center: FloatArray, candidates: list[Candidate]) -> float:
     """Return the distance that `FLOOR_QUANTILE` of the searched rows do not reach, on the sphere.
 
     The searched rows were dithered, the rows of the fit are not: without a floor those that lie on
     a subspace exactly, by ties, would weigh infinitely much.
     """
-    about = S if center is None else S - center
+    about = S - center
     lengths = np.linalg.norm(about, axis=1)
     if not (lengths > 0.0).any():
         return 0.0
@@ -85,6 +85,6 @@ def _floor(S: FloatArray, center: FloatArray | None, candidates: list[Candidate]
     return found if found > SMALLEST_CUT else 0.0
 
 
-def _median(S: FloatArray, center: FloatArray | None, candidates: list[Candidate]) -> float:
-    about = S if center is None else S - center
+def _median(S: FloatArray, center: FloatArray, candidates: list[Candidate]) -> float:
+    about = S - center
     return float(np.median(distances(about, chosen(candidates).components.T)))
