@@ -193,7 +193,7 @@ CLASSIC: dict[str, tuple[int, tuple[int, ...]]] = {
     "robustbase/bushfire": (1, (*range(7, 12), *range(32, 39))),
     "robustbase/starsCYG": (1, (11, 20, 30, 34)),
     "robustbase/telef": (1, tuple(range(15, 21))),
-    "robustbase/Animals2": (1, (63, 64, 65)),
+    "robustbase/Animals2": (1, (6, 14, 16, 17, 26)),
     "robustbase/delivery": (1, (9, 22)),
     "robustbase/kootenay": (1, (4,)),
 }

@@ -1,4 +1,4 @@
-"""RobustPCA on rows as tables have them: clumps, units, missing cells, ranks, explained variance."""
+"""RobustPCA on rows as tables have them: clumps, units, missing cells, ranks, variances."""
 
 import numpy as np
 import pytest

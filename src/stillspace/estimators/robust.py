@@ -66,8 +66,9 @@ class RobustPCA(SubspaceEstimator):
     """Find the subspace that most rows lie close to, whatever the other rows do.
 
     Rows are taken about a robust centre and scaled to the unit sphere. The mean distance to the
-    subspace is minimised, unsquared, and up to a cut beyond which a row does not count
-    (docs/robust.md).
+    subspace is minimised, unsquared, and up to a cut beyond which a row does not count. Groups of
+    nearly identical rows count as one row each, and the search for the start leaves out rows that
+    lie far out along any direction (docs/robust.md).
 
     Parameters
     ----------
@@ -88,11 +89,13 @@ class RobustPCA(SubspaceEstimator):
         the centre cancels, and then finds the position that the near rows agree on; "median" is the
         geometric median; None is the origin. "auto" is "pairs" for the algorithm "auto" and None
         for the named ones, which assume centred data.
-    scale : array of shape (n_features,), default=None
-        Divided into every row, after the centre.
+    scale : "mad", array of shape (n_features,) or None, default=None
+        Every row is divided by it, after the centre. "mad" is 1.4826 times the median absolute
+        deviation of each column; units then do not matter. None leaves the rows in their units.
     missing_code : number, default=None
         A number, such as 9 or -1 in a genotype matrix, that stands for a missing cell. Such a cell
-        sits at the centre. NaN is refused: impute it, or put a code in its place.
+        sits at the centre. NaN needs no code: "auto" fills such cells from rows alike, then from
+        the subspace. The named algorithms refuse NaN.
     max_iter : int, default=None
         Largest number of passes; None means the algorithm's own.
     tol : float, default=None
@@ -112,6 +115,16 @@ class RobustPCA(SubspaceEstimator):
     components_ : array of shape (n_components, n_features)
         Orthonormal rows, by decreasing variance along them of the scaled rows that counted.
     center_, scale_ : arrays of shape (n_features,)
+    mean_ : array of shape (n_features,)
+        The same as `center_`, under the name that scikit-learn's PCA gives it.
+    explained_variance_ : array of shape (n_components,)
+        Variance of the scores along each component, over the rows that counted.
+    explained_variance_ratio_ : array of shape (n_components,)
+        The same, per variance of all columns together (after `scale`).
+    noise_variance_ : float
+        Variance per dimension across the subspace, over the rows that counted.
+    clumps_ : tuple of Clump
+        Groups of nearly identical rows, each of which counted as one row: center, radius, share.
     n_components_ : int
     n_iter_ : int
     converged_ : bool
@@ -147,7 +160,7 @@ class RobustPCA(SubspaceEstimator):
         algorithm: str = "auto",
         loss: str | None = None,
         center: npt.ArrayLike | str | None = "auto",
-        scale: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike | str | None = None,
         missing_code: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,

@@ -32,7 +32,7 @@ class ClumpRule:
     """Smallest share of the rows; smaller groups cannot capture a component."""
     least_rows: int = 12
     """Fewest rows, so that a handful of neighbours in a small table is no clump."""
-    most_share: float = 0.45
+    most_share: float = 0.48
     """Largest share of the rows; a group of one half or more is the majority itself."""
     growth: float = 1.2
     """Most rows in twice the radius, per row in the radius."""
