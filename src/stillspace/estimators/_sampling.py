@@ -18,6 +18,7 @@ from stillspace.search import (
     Candidate,
     Clump,
     DimensionProfile,
+    Found,
     chosen,
     filtered_search,
     outside,
@@ -115,7 +116,7 @@ class Start:
     center: FloatArray
     candidates: tuple[Candidate, ...]
     clumps: tuple[Clump, ...]
-    floor: float
+    found: Found
 
     @property
     def best(self) -> Candidate:
@@ -127,8 +128,8 @@ class Start:
         found: dict[str, Any] = {"start": self.best.components}
         if self.best.cut < 1.0:
             found["cut"] = self.best.cut
-        if self.floor > 0.0:
-            found["floor"] = self.floor
+        if self.found.floor > 0.0:
+            found["floor"] = self.found.floor
         return found
 
 
@@ -145,7 +146,7 @@ def searched(
         center = sample.in_cells(point)
     clumps = tuple(replace(c, center=sample.in_cells(c.center)) for c in found.clumps)
     where = np.zeros_like(sample.unit) if center is None else center
-    return Start(where, tuple(found.candidates), clumps, found.floor)
+    return Start(where, tuple(found.candidates), clumps, found)
 
 
 def counted(

@@ -34,8 +34,8 @@ OTHER_ANGLE = 0.5
 _RIVAL = 1.02
 """An end is a rival if its mean or its median distance is at most this times that of the best."""
 
-_CLEARLY_NEARER = 0.9
-"""An end replaces PCA's if its median or its lower quartile is below this part of PCA's."""
+_CLEARLY = 0.9
+"""An end is clearly nearer if its median or its lower quartile is below this part of another's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ def _search(
     if loss == "glad":
         best = min(found, key=lambda c: c.cost)
     else:
-        best = found[_preferred([size * distances(U, c.components.T) for c in found])]
+        best = _preferred(found, [size * distances(U, c.components.T) for c in found])
     angles = [float(principal_angles(c.components, best.components)[0]) for c in found]
     return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
 
@@ -151,15 +151,16 @@ def disagreement(candidates: Sequence[Candidate]) -> str | None:
     )
 
 
-def _preferred(all_distances: list[FloatArray]) -> int:
-    """Return the nearest end; the first one (PCA's) unless another is clearly nearer than it.
+def _preferred(found: list[Candidate], all_distances: list[FloatArray]) -> Candidate:
+    """Return the nearest end, or among ends that are about as near the one with the least cost.
 
-    A noisy table has several ends that are nearly as good. Which of them is nearest on a sample is
-    chance, and a few outliers would turn it; PCA's end is the most stable one.
+    A noisy table has several ends that are nearly as good. Which of them is nearest on a sample, by
+    a quantile, is chance, and a few outliers would turn it; the mean is steadier.
     """
-    best = nearest(all_distances)
-    first, other = (np.quantile(all_distances[k], [0.25, 0.5]) for k in (0, best))
-    return best if (other < _CLEARLY_NEARER * first).any() else 0
+    quantiles = np.quantile(all_distances, [0.25, 0.5], axis=1).T
+    best = quantiles[nearest(all_distances)]
+    close = [c for c, q in zip(found, quantiles, strict=True) if (best >= _CLEARLY * q).all()]
+    return min(close, key=lambda c: c.cost)
 
 
 def _ends(
