@@ -121,6 +121,17 @@ def test_missing_cells_cost_little():
     assert diagnose(fit, X).outliers[data.inliers].mean() < 0.1
 
 
+def test_a_missing_code_beside_nan_is_missing_too():
+    X, _, _, rng = noisy_table()
+    holes = rng.random(X.shape) < 0.05
+    coded = np.where(holes & (rng.random(X.shape) < 0.5), -999.0, np.where(holes, np.nan, X))
+    fits = [
+        RobustPCA(2).fit(np.where(holes, np.nan, X)),
+        RobustPCA(2, missing_code=-999.0).fit(coded),
+    ]
+    assert subspace_error(*(f.components_ for f in fits)) < 1e-6
+
+
 def test_what_missing_cells_cannot_be():
     X, _, _, _ = noisy_table()
     X[:, 2] = np.nan
