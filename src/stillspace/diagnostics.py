@@ -258,10 +258,14 @@ def _orthogonal_cutoff(d: FloatArray, level: float, rounding: float) -> float:
             mean, second = mean * kept[0] / kept[1], second * kept[0] / kept[2]
         variance = max(second - mean**2, 1e-12 * mean**2)
         law = gamma(mean**2 / variance, scale=variance / mean)
-        limit = float(law.isf(RULE.core_level))
+        limit = _exceeded(law, len(d), RULE.core_level)
+    return float(np.sqrt(_exceeded(law, len(d), level)) * unit)
+
+
+def _exceeded(law: Any, m: int, level: float) -> float:
+    """Return the square that a share `level` exceeds under a gamma law estimated from m rows."""
     freedom = 2.0 * law.args[0]
-    few = f.isf(level, freedom, freedom * RULE.orthogonal_rows * len(d))
-    return float(np.sqrt(law.mean() * few) * unit)
+    return float(law.mean() * f.isf(level, freedom, freedom * RULE.orthogonal_rows * m))
 
 
 def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -276,8 +280,8 @@ def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         ) * np.eye(r)
     start = MinCovDet(random_state=0).fit(some)
     location, scatter = start.location_, start.covariance_
-    limit = chi2.isf(RULE.core_level, r)
-    lost = (1.0 - RULE.core_level) / chi2.cdf(limit, r + 2)  # what cutting the tails takes off
+    limit = _score_cutoff(len(scores), r, RULE.core_level) ** 2
+    lost = chi2.cdf(limit, r) / chi2.cdf(limit, r + 2)  # what cutting the tails takes off
     for _ in range(RULE.rounds):
         core = scores[_mahalanobis(scores, location, scatter) ** 2 <= limit]
         location, scatter = core.mean(axis=0), lost * np.cov(core, rowvar=False).reshape(r, r)
