@@ -105,9 +105,6 @@ def fitted(task: Task, X: Any, rng: np.random.Generator, search_rng: np.random.G
     plan = _patient(fixed_plan(task.algorithm, Facts(n, D, r), **options), n, D, options)
     some = rows if counts.all() else rows.only(counts)
     result = _run(plan, some, rng)
-    if searching and start is not None and not start.found.follows(result.V):
-        back = replace(result, V=np.ascontiguousarray(start.best.components.T))
-        result = _exactly_oriented(back, plan, some)
     if _cut(plan) < 1.0:
         counts = counts & (rows.distances(result.V) < _cut(plan))
     where = np.zeros(D) if center is None else center

@@ -18,7 +18,6 @@ from stillspace.search import (
     Candidate,
     Clump,
     DimensionProfile,
-    Found,
     chosen,
     filtered_search,
     outside,
@@ -116,7 +115,7 @@ class Start:
     center: FloatArray
     candidates: tuple[Candidate, ...]
     clumps: tuple[Clump, ...]
-    found: Found
+    floor: float
 
     @property
     def best(self) -> Candidate:
@@ -128,8 +127,8 @@ class Start:
         found: dict[str, Any] = {"start": self.best.components}
         if self.best.cut < 1.0:
             found["cut"] = self.best.cut
-        if self.found.floor > 0.0:
-            found["floor"] = self.found.floor
+        if self.floor > 0.0:
+            found["floor"] = self.floor
         return found
 
 
@@ -146,7 +145,7 @@ def searched(
         center = sample.in_cells(point)
     clumps = tuple(replace(c, center=sample.in_cells(c.center)) for c in found.clumps)
     where = np.zeros_like(sample.unit) if center is None else center
-    return Start(where, tuple(found.candidates), clumps, found)
+    return Start(where, tuple(found.candidates), clumps, found.floor)
 
 
 def counted(

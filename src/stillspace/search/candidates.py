@@ -152,15 +152,14 @@ def disagreement(candidates: Sequence[Candidate]) -> str | None:
 
 
 def _preferred(found: list[Candidate], all_distances: list[FloatArray]) -> Candidate:
-    """Return the nearest end, or among ends that are about as near the one with the least cost.
+    """Return the nearest end, or the first one (PCA's) if the nearest is not clearly nearer.
 
-    A noisy table has several ends that are nearly as good. Which of them is nearest on a sample, by
-    a quantile, is chance, and a few outliers would turn it; the mean is steadier.
+    A noisy table has several ends that are nearly as good. Which of them is nearest on a sample is
+    chance, and a few outliers would turn it; PCA's end is the steadiest one.
     """
-    quantiles = np.quantile(all_distances, [0.25, 0.5], axis=1).T
-    best = quantiles[nearest(all_distances)]
-    close = [c for c, q in zip(found, quantiles, strict=True) if (best >= _CLEARLY * q).all()]
-    return min(close, key=lambda c: c.cost)
+    best = nearest(all_distances)
+    first, other = (np.quantile(all_distances[k], [0.25, 0.5]) for k in (0, best))
+    return found[best] if (other < _CLEARLY * first).any() else found[0]
 
 
 def _ends(

@@ -32,8 +32,8 @@ class ClumpRule:
     """Smallest share of the rows; smaller groups cannot capture a component."""
     least_rows: int = 12
     """Fewest rows, so that a handful of neighbours in a small table is no clump."""
-    most_share: float = 0.48
-    """Largest share of the rows; a group of one half or more is the majority itself."""
+    most_share: float = 0.45
+    """Largest share of the rows; beside a far cluster the body of the rows may look isolated."""
     growth: float = 1.2
     """Most rows in twice the radius, per row in the radius."""
     equal: float = 2.0**-20

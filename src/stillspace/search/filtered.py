@@ -28,10 +28,6 @@ other end's; between an honest end and a captured one the ratio is above 1."""
 FLOOR_QUANTILE = 0.10
 """Share of the rows that weigh no more than the next ones."""
 
-FOLLOWS = 1.05
-"""Most that the mean distance of the searched rows may grow from the search to the fit on all rows,
-as a ratio; the search fits its own sample better by a few percent."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
@@ -43,19 +39,6 @@ class Found:
     clumps: list[Clump]
     floor: float
     """Distance on the sphere up to which all rows weigh the same; 0 if it is only rounding."""
-    rows: FloatArray
-    """(m, D), the rows that were searched, dithered."""
-
-    def follows(self, V: FloatArray) -> bool:
-        """Whether a basis (D, r) that a fit on all rows ended in is as near to the searched rows.
-
-        It is not if the fit went to a subspace that rows lie on by ties alone.
-        """
-        start, end = (self._cost(basis) for basis in (chosen(self.candidates).components.T, V))
-        return end <= FOLLOWS * start
-
-    def _cost(self, V: FloatArray) -> float:
-        return float(np.mean(_on_sphere(self.rows - self.center, V)))
 
 
 def filtered_search(
@@ -72,7 +55,7 @@ def filtered_search(
             other = _searched(T, r, loss, center, rng)
             if _median(few, *other) < OVERRIDE * _median(few, *best):
                 best = other
-    return Found(*best, clumps, _floor(few, *best), few)
+    return Found(*best, clumps, _floor(few, *best))
 
 
 def _searched(
