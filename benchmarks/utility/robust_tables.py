@@ -61,7 +61,6 @@ SET_ASIDE = [
     "openintro/hfi",
     "Ecdat/Computers",
     "wooldridge/wage2",
-    "openintro/nba_players_19",
     "openintro/fastfood",
     "sklearn/wine",
     "sklearn/digits",
