@@ -10,11 +10,13 @@ Distances and flags show the rows they are computed from: no privacy guarantee c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import frexp, ldexp
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2, gamma
+from scipy import sparse
+from scipy.stats import chi2, f, gamma
 from sklearn.covariance import MinCovDet
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +24,7 @@ from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._base import SubspaceEstimator
 from stillspace.estimators._validation import checked_array
+from stillspace.rows import Affine
 from stillspace.search import cut_of
 
 __all__ = ["OutlierMap", "diagnose"]
@@ -29,12 +32,28 @@ __all__ = ["OutlierMap", "diagnose"]
 _Flags = npt.NDArray[np.bool_]
 KINDS = ("regular", "good leverage", "orthogonal outlier", "bad leverage")
 
-_ROUNDS = 5
-_CORE_LEVEL = 0.01
-"""Rows beyond the cut-off of this level do not help to set it."""
 
-_SCATTER_ROWS = 2000
-"""Rows on which the scatter of the scores is started."""
+@dataclass(frozen=True, slots=True)
+class CutoffRule:
+    """How cut-offs are set; none of these numbers matters for many rows."""
+
+    rounds: int = 5
+    """Rounds of: estimate from the rows within the cut-off, set the cut-off."""
+    core_level: float = 0.01
+    """Rows beyond the cut-off of this level do not help to set it."""
+    scatter_rows: int = 2000
+    """Rows on which the scatter of the scores is started."""
+    orthogonal_rows: float = 0.25
+    """Effective rows per row behind the orthogonal cut-off: it starts from the lowest quarter."""
+    score_rows: float = 0.5
+    """Effective rows per row behind the scatter: it starts from half of the rows."""
+    rounding: float = 2.0**-40
+    """Orthogonal distances below this part of the rows' median length are rounding."""
+    extreme: int = 400
+    """Scores beyond 2 to this power, or below its inverse, are kept in another unit."""
+
+
+RULE = CutoffRule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +71,9 @@ class OutlierMap:
     location: FloatArray
     """(r,), robust centre of the scores."""
     scatter: FloatArray
-    """(r, r), robust covariance of the scores."""
+    """(r, r), robust covariance of the scores in units of `unit`."""
+    unit: float = 1.0
+    """A power of 2; not 1 only where squares of scores would overflow or vanish."""
 
     @property
     def score_outliers(self) -> _Flags:
@@ -78,8 +99,8 @@ class OutlierMap:
     def of(self, fit: SubspaceEstimator, X: Any, *, rows_may_be_seen: bool = False) -> OutlierMap:
         """Return the map of other rows by the same fit, with the cut-offs of this one."""
         check_leave(fit, rows_may_be_seen)
-        scores, orthogonal = _split(fit, X)
-        found = _mahalanobis(scores, self.location, self.scatter)
+        scores, orthogonal = _split(fit, _checked(fit, X))
+        found = _mahalanobis(scores / self.unit, self.location / self.unit, self.scatter)
         return replace(self, score_distance=found, orthogonal_distance=orthogonal)
 
 
@@ -111,28 +132,36 @@ def diagnose(
     variance (Satterthwaite), over the rows within a cut; the first cut is from the quantiles .10
     and .25, with which up to half of the rows may be outliers. Score distances: a minimum
     covariance determinant, reweighted, of the rows that are near the subspace; squares are
-    compared with χ²(r).
+    compared with χ²(r). With few rows both estimates are uncertain, so that F laws take the place
+    of the χ² laws, with a quarter and a half of the rows as degrees of freedom. A group of nearly
+    identical rows (`clumps_`) counts as one row for the cut-offs.
     """
     check_leave(fit, rows_may_be_seen)
     if not 0.0 < false_alarms < 0.5:
         msg = f"false_alarms must be a number in (0, 0.5), got {false_alarms!r}."
         raise ValueError(msg)
     level = 1.0 - np.sqrt(1.0 - false_alarms)
+    X = _checked(fit, X)
     scores, orthogonal = _split(fit, X)
     r = scores.shape[1]
     if len(scores) <= 2 * r:
         msg = f"Cut-offs for {r} components need more than {2 * r} rows; there are {len(scores)}."
         raise ValueError(msg)
-    cutoff = _orthogonal_cutoff(orthogonal, level)
-    location, scatter = _location_and_scatter(scores[orthogonal <= cutoff])
+    counts = _counted(fit, X)
+    size = float(np.median(np.hypot(orthogonal, _lengths(scores))))
+    cutoff = _orthogonal_cutoff(orthogonal[counts], level, RULE.rounding * size)
+    unit = _unit(scores)
+    core = scores[counts & (orthogonal <= cutoff)] / unit
+    location, scatter = _location_and_scatter(core)
     return OutlierMap(
-        score_distance=_mahalanobis(scores, location, scatter),
+        score_distance=_mahalanobis(scores / unit, location, scatter),
         orthogonal_distance=orthogonal,
-        score_cutoff=float(np.sqrt(chi2.isf(level, r))),
+        score_cutoff=_score_cutoff(len(core), r, level),
         orthogonal_cutoff=cutoff,
         false_alarms=float(false_alarms),
-        location=location,
+        location=location * unit,
         scatter=scatter,
+        unit=unit,
     )
 
 
@@ -150,27 +179,78 @@ def check_leave(fit: Any, rows_may_be_seen: bool) -> None:
         raise PermissionError(msg)
 
 
+def _checked(fit: SubspaceEstimator, X: Any) -> Any:
+    """Return checked rows; they may have missing cells where the fit may."""
+    if not isinstance(fit, RobustPCA):
+        return checked_array(fit, X, reset=False, min_samples=1, finite=True)
+    X = checked_array(fit, X, reset=False, min_samples=1, finite=False)
+    fit.missing_cells(X)
+    return X
+
+
 def _split(fit: SubspaceEstimator, X: Any) -> tuple[FloatArray, FloatArray]:
-    """Return scores (n, r) and orthogonal distances (n,)."""
-    X = checked_array(fit, X, reset=False, min_samples=1, finite=True)
+    """Return scores (n, r) and orthogonal distances (n,) of checked rows.
+
+    A missing cell is filled from the subspace and adds no distance; the distance of such a row is
+    enlarged as if its other cells spoke for the missing ones.
+    """
     V = fit.components_.T
+    D, r = V.shape
     scores, distances = [], []
     for block in fit._centred(X):
         Y = block @ V
         scores.append(Y)
-        distances.append(np.linalg.norm(block - Y @ V.T, axis=1))
-    return np.concatenate(scores), np.concatenate(distances)
+        distances.append(_lengths(block - Y @ V.T))
+    found = np.concatenate(distances)
+    if not sparse.issparse(X) and X.dtype.kind == "f":
+        missing = np.isnan(X).sum(axis=1)
+        found = found * np.sqrt((D - r) / np.maximum(D - r - missing, 1))
+    return np.concatenate(scores), found
 
 
-def _orthogonal_cutoff(d: FloatArray, level: float) -> float:
+def _counted(fit: SubspaceEstimator, X: Any) -> _Flags:
+    """Return which rows set the cut-offs: one row of each clump, and all others."""
+    counts = np.ones(X.shape[0], dtype=bool)
+    for clump in getattr(fit, "clumps_", ()):
+        blocks = Affine.of(clump.center, fit.scale_).blocks(X)
+        members = np.concatenate([_lengths(block) <= clump.radius for block in blocks])
+        counts[np.flatnonzero(members)[1:]] = False
+    return counts
+
+
+def _lengths(rows: FloatArray) -> FloatArray:
+    """Return the length of each row; no square overflows or vanishes."""
+    peak = np.abs(rows).max(axis=1, initial=0.0)
+    shrunk = rows / np.where(peak > 0.0, peak, 1.0)[:, None]
+    return np.asarray(peak * np.linalg.norm(shrunk, axis=1))
+
+
+def _unit(scores: FloatArray) -> float:
+    """Return the power of 2 in which squares of scores neither overflow nor vanish; mostly 1."""
+    exponent = frexp(float(np.median(np.abs(scores))))[1]
+    return ldexp(1.0, exponent) if abs(exponent) > RULE.extreme else 1.0
+
+
+def _score_cutoff(m: int, r: int, level: float) -> float:
+    """Return the Mahalanobis distance that a share `level` of m clean rows exceeds.
+
+    The law of a new row's distance if the scatter were that of so many rows as are effective
+    (Hotelling); χ²(r) for large m.
+    """
+    rows = max(RULE.score_rows * m, r + 1.0)
+    factor = r * (rows**2 - 1.0) / (rows * (rows - r))
+    return float(np.sqrt(factor * f.isf(level, r, rows - r)))
+
+
+def _orthogonal_cutoff(d: FloatArray, level: float, rounding: float) -> float:
     """Return the distance that a share `level` of clean rows exceeds."""
     unit = float(np.quantile(d, 0.25))
-    if unit <= 1e-12 * float(d.max(initial=0.0)):  # a quarter of the rows lie on it exactly
-        return 1e-9 * float(d.max(initial=0.0))
+    if unit <= rounding:  # a quarter of the rows lie on the subspace exactly
+        return rounding
     squares = (d / unit) ** 2
     limit = cut_of(d / unit) ** 2
     law = gamma(1.0)
-    for k in range(_ROUNDS):
+    for k in range(RULE.rounds):
         core = squares[squares <= limit]
         mean, second = float(core.mean()), float((core**2).mean())
         if k > 0:  # put back what cutting the tail took off, as far as the last law knows
@@ -179,15 +259,21 @@ def _orthogonal_cutoff(d: FloatArray, level: float) -> float:
             mean, second = mean * kept[0] / kept[1], second * kept[0] / kept[2]
         variance = max(second - mean**2, 1e-12 * mean**2)
         law = gamma(mean**2 / variance, scale=variance / mean)
-        limit = float(law.isf(_CORE_LEVEL))
-    return float(np.sqrt(law.isf(level)) * unit)
+        limit = _exceeded(law, len(d), RULE.core_level)
+    return float(np.sqrt(_exceeded(law, len(d), level)) * unit)
+
+
+def _exceeded(law: Any, m: int, level: float) -> float:
+    """Return the square that a share `level` exceeds under a gamma law estimated from m rows."""
+    freedom = 2.0 * law.args[0]
+    return float(law.mean() * f.isf(level, freedom, freedom * RULE.orthogonal_rows * m))
 
 
 def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the reweighted minimum covariance determinant of the scores."""
     r = scores.shape[1]
     rng = np.random.default_rng(0)
-    some = scores[rng.permutation(len(scores))[:_SCATTER_ROWS]]
+    some = scores[rng.permutation(len(scores))[: RULE.scatter_rows]]
     spread = np.cov(some, rowvar=False).reshape(r, r)
     if np.linalg.matrix_rank(spread) < r:
         return np.median(some, axis=0), spread + 1e-12 * max(
@@ -195,9 +281,9 @@ def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         ) * np.eye(r)
     start = MinCovDet(random_state=0).fit(some)
     location, scatter = start.location_, start.covariance_
-    limit = chi2.isf(_CORE_LEVEL, r)
-    lost = (1.0 - _CORE_LEVEL) / chi2.cdf(limit, r + 2)  # what cutting the tails takes off
-    for _ in range(_ROUNDS):
+    limit = _score_cutoff(len(scores), r, RULE.core_level) ** 2
+    lost = chi2.cdf(limit, r) / chi2.cdf(limit, r + 2)  # what cutting the tails takes off
+    for _ in range(RULE.rounds):
         core = scores[_mahalanobis(scores, location, scatter) ** 2 <= limit]
         location, scatter = core.mean(axis=0), lost * np.cov(core, rowvar=False).reshape(r, r)
     return location, scatter

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self, cast
 from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 
 from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
+from stillspace.estimators._robust_fit import Done, Task, fitted, fitted_with_holes, shifted_center
 from stillspace.estimators._sampling import (
     CENTERS,
-    found_center,
-    profiled,
-    searched,
-    within_reach,
+    shifted,
 )
 from stillspace.estimators._validation import (
     as_array,
+    check_finite,
     checked_array,
     checked_choice,
     checked_code,
@@ -33,24 +34,21 @@ from stillspace.estimators._validation import (
 )
 from stillspace.exceptions import DisagreementWarning
 from stillspace.parts.noise import seeded_generator
-from stillspace.parts.queries import ScoreMoment
-from stillspace.parts.stops import Converged, Never
-from stillspace.plans.fixed import MomentStart, Plan
-from stillspace.plans.release import Draw, Release
-from stillspace.privacy import ComposedEvent, Guarantee
+from stillspace.parts.stops import Never
+from stillspace.privacy import Guarantee
 from stillspace.recipes import Facts, fixed_plan, known_recipe
-from stillspace.rows import MemoryRows
-from stillspace.run import Result, run
-from stillspace.search import Candidate, chosen, disagreement
+from stillspace.search import disagreement
 from stillspace.search.candidates import LOSSES, Loss
+from stillspace.search.missing import filled_from_subspace
 
 
 class RobustPCA(SubspaceEstimator):
     """Find the subspace that most rows lie close to, whatever the other rows do.
 
     Rows are taken about a robust centre and scaled to the unit sphere. The mean distance to the
-    subspace is minimised, unsquared, and up to a cut beyond which a row does not count
-    (docs/robust.md).
+    subspace is minimised, unsquared, and up to a cut beyond which a row does not count. Groups of
+    nearly identical rows count as one row each, and the search for the start leaves out rows that
+    lie far out along any direction (docs/robust.md).
 
     Parameters
     ----------
@@ -71,11 +69,13 @@ class RobustPCA(SubspaceEstimator):
         the centre cancels, and then finds the position that the near rows agree on; "median" is the
         geometric median; None is the origin. "auto" is "pairs" for the algorithm "auto" and None
         for the named ones, which assume centred data.
-    scale : array of shape (n_features,), default=None
-        Divided into every row, after the centre.
+    scale : "mad", array of shape (n_features,) or None, default=None
+        Every row is divided by it, after the centre. "mad" is 1.4826 times the median absolute
+        deviation of each column; units then do not matter. None leaves the rows in their units.
     missing_code : number, default=None
         A number, such as 9 or -1 in a genotype matrix, that stands for a missing cell. Such a cell
-        sits at the centre. NaN is refused: impute it, or put a code in its place.
+        sits at the centre. NaN needs no code: "auto" fills such cells from rows alike, then from
+        the subspace. The named algorithms refuse NaN.
     max_iter : int, default=None
         Largest number of passes; None means the algorithm's own.
     tol : float, default=None
@@ -95,6 +95,16 @@ class RobustPCA(SubspaceEstimator):
     components_ : array of shape (n_components, n_features)
         Orthonormal rows, by decreasing variance along them of the scaled rows that counted.
     center_, scale_ : arrays of shape (n_features,)
+    mean_ : array of shape (n_features,)
+        The same as `center_`, under the name that scikit-learn's PCA gives it.
+    explained_variance_ : array of shape (n_components,)
+        Variance of the scores along each component, over the rows that counted.
+    explained_variance_ratio_ : array of shape (n_components,)
+        The same, per variance of all columns together (after `scale`).
+    noise_variance_ : float
+        Variance per dimension across the subspace, over the rows that counted.
+    clumps_ : tuple of Clump
+        Groups of nearly identical rows, each of which counted as one row: center, radius, share.
     n_components_ : int
     n_iter_ : int
     converged_ : bool
@@ -130,7 +140,7 @@ class RobustPCA(SubspaceEstimator):
         algorithm: str = "auto",
         loss: str | None = None,
         center: npt.ArrayLike | str | None = "auto",
-        scale: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike | str | None = None,
         missing_code: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
@@ -154,49 +164,63 @@ class RobustPCA(SubspaceEstimator):
         """Fit the subspace; `y` is ignored."""
         X = X if told_shape(X) is not None else as_array(X)
         n, D = checked_shape(X, hidden=False)
-        known_recipe(self.algorithm, private=False)  # a word, then, from here on
-        center = self._checked_center(D)
-        scale = checked_vector("scale", self.scale, D, positive=True)
+        known_recipe(self.algorithm, private=False)  # raises unless it is a known name
+        center, scale = self._checked_center(D), self._checked_scale(D)
         auto = isinstance(self.n_components, str) and self.n_components == "auto"
         r = 1 if auto else checked_components(self.n_components, D, n)
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
         loss = self._checked_loss()
-        fixed_plan(
-            self.algorithm, Facts(n, D, r), **options
-        )  # what is wrong is said before X is read
-        missing = checked_code("missing_code", self.missing_code)
-        X = checked_array(self, X, reset=True, min_samples=2, finite=True)
+        fixed_plan(self.algorithm, Facts(n, D, r), **options)  # raises before X is read
+        checked_code("missing_code", self.missing_code)
+        X = checked_array(self, X, reset=True, min_samples=2, finite=False)
+        holes = self.missing_cells(X)
+        if holes is not None and holes.all(axis=0).any():
+            msg = "X has a column without any number; drop it."
+            raise ValueError(msg)
         rng, search_rng = self._generators()
-        self.profile_ = None
-        if auto:
-            self.profile_ = profiled(X, center, loss, scale, missing, search_rng)
-            r = self.profile_.n_components
-        also = None
-        if isinstance(center, str):
-            center, also = found_center(X, center, r, loss, scale, missing, search_rng)
-        rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
-        candidates: list[Candidate] = []
-        if self.algorithm == "auto" and "start" not in options:
-            candidates = searched(rows, r, loss, search_rng, also)
-            best = chosen(candidates)
-            rows = within_reach(rows, best)
-            options = {**options, "start": best.components}
-            if best.cut < 1.0:
-                options["cut"] = best.cut
-        plan = fixed_plan(self.algorithm, Facts(n, D, r), **options)
-        result = _exactly_oriented(run(plan, rows, rng), plan, rows)
-        self._set_subspace(result, center, scale)
-        self.n_components_ = r
-        self.plan_ = plan
-        self.starts_ = tuple(candidates)
-        self.costs_ = np.array(result.costs)
-        self.converged_ = result.converged or isinstance(plan.stop, Never)
-        self.privacy_ = Guarantee.from_event(
-            result.event, "replace-one", None, not_private_because=_WHY
-        )
-        self._warn(result.n_iter)
+        X, offset, exponent = shifted(X)
+        if not isinstance(center, str):
+            center = (
+                None
+                if center is None and not offset.any()
+                else shifted_center(center, offset, exponent)
+            )
+        task = Task(self.algorithm, r, loss, center, scale, options, self._code(), auto)
+        if holes is None:
+            done = fitted(task, X, rng, search_rng)
+        else:
+            done = fitted_with_holes(task, X, holes, rng, search_rng)
+        self._set_fit(done, offset, exponent)
+        self._warn(done.result.n_iter)
         return self
+
+    def _set_fit(self, done: Done, offset: FloatArray, exponent: int) -> None:
+        """Set what is known after the fit, in the units of X."""
+        center = np.ldexp(done.center, exponent) + offset
+        self._set_subspace(done.result, center, done.scale)
+        found, unit = done.variances(self.components_), float(np.ldexp(1.0, exponent))
+        self.mean_ = self.center_
+        with np.errstate(over="ignore"):  # infinite if squares of the rows overflow
+            self.explained_variance_ = found.along * unit * unit
+            self.noise_variance_ = float(np.float64(found.noise) * unit * unit)
+        self.explained_variance_ratio_ = found.along / found.total if found.total else found.along
+        self.n_components_ = len(self.components_)
+        self.plan_ = done.plan
+        self.profile_ = done.profile
+        start = done.start
+        clumps = () if start is None else start.clumps
+        self.clumps_ = tuple(
+            replace(c, center=np.ldexp(c.center, exponent) + offset, radius=c.radius * unit)
+            for c in clumps
+        )
+        self.starts_ = () if start is None else start.candidates
+        self.costs_ = np.array(done.result.costs)
+        self.converged_ = done.result.converged or isinstance(done.plan.stop, Never)
+        self.privacy_ = Guarantee.from_event(
+            done.result.event, "replace-one", None, not_private_because=_WHY
+        )
+        self._rank = done.rank
 
     def _warn(self, n_iter: int) -> None:
         """Say what a user should know of a fit that ended."""
@@ -207,6 +231,12 @@ class RobustPCA(SubspaceEstimator):
             msg = (
                 f"The distances do not say clearly how many components there are; "
                 f"n_components='auto' took {self.profile_.n_components}: look at profile_."
+            )
+            warn(msg, DisagreementWarning, stacklevel=3)
+        if self._rank < self.n_components_:
+            msg = (
+                f"The rows span {self._rank} dimensions only, fewer than n_components="
+                f"{self.n_components_}: the other components are arbitrary."
             )
             warn(msg, DisagreementWarning, stacklevel=3)
         sentence = disagreement(self.starts_) if self.starts_ else None
@@ -226,6 +256,29 @@ class RobustPCA(SubspaceEstimator):
         if self.center != "auto":
             return self.center
         return "pairs" if self.algorithm == "auto" else None
+
+    def _checked_scale(self, D: int) -> FloatArray | str | None:
+        """Return a vector, "mad", or None."""
+        if isinstance(self.scale, str):
+            if self.scale != "mad":
+                msg = f"scale must be None, 'mad' or {D} numbers, got {shown(self.scale)}."
+                raise ValueError(msg)
+            return self.scale
+        return checked_vector("scale", self.scale, D, positive=True)
+
+    def _code(self) -> float | None:
+        return checked_code("missing_code", self.missing_code)
+
+    def missing_cells(self, X: Any) -> npt.NDArray[np.bool_] | None:
+        """Return where checked rows are NaN, or None; raise for what the fit cannot take."""
+        array = X.data if sparse.issparse(X) else X
+        if array.dtype.kind != "f" or bool(np.isfinite(array.sum(dtype=np.float64))):
+            return None
+        if self.algorithm != "auto" or sparse.issparse(X) or np.isinf(array).any():
+            check_finite(X)
+            return None
+        holes = np.isnan(array)
+        return holes if holes.any() else None
 
     def _checked_loss(self) -> Loss:
         """Return the loss of "auto"; the other algorithms have their own."""
@@ -248,25 +301,29 @@ class RobustPCA(SubspaceEstimator):
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the mean orthogonal distance of the rows of X to the subspace."""
-        X = checked_array(self, X, reset=False, min_samples=1, finite=True)
+        X = checked_array(self, X, reset=False, min_samples=1, finite=False)
+        self.missing_cells(X)
         total = 0.0
         for centred in self._centred(X):
             residual = centred - centred @ self.components_.T @ self.components_
             total += float(np.linalg.norm(residual, axis=1).sum())
         return -total / int(X.shape[0])
 
+    def _centred(self, X: Any) -> Iterator[FloatArray]:
+        """Yield checked rows in the units of the fit; NaN cells are filled from the subspace."""
+        for block in super()._centred(X):
+            if not np.isnan(block).any():
+                yield block
+                continue
+            V = self.components_.T
+            along = getattr(self, "explained_variance_", np.ones(V.shape[1]))
+            noise = getattr(self, "noise_variance_", 0.0)
+            yield filled_from_subspace(block, V, along, noise)
 
-def _exactly_oriented(result: Result, plan: Plan, rows: MemoryRows) -> Result:
-    """Return the result with the second moment of all rows' scores where the start had none of it.
-
-    Otherwise the axes inside the subspace would be those of a sample, or of nothing.
-    """
-    if isinstance(plan.start, MomentStart) or not isinstance(plan.stop, Converged):
-        return result
-    D, r = result.V.shape
-    release = Release(ScoreMoment(D, r), rows.n_rows, z=0.0)
-    moment = release.apply(rows, result.V, Draw(None, None, 0.0))
-    return replace(result, moment=moment, event=result.event + ComposedEvent.of([release.event(0)]))
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.algorithm == "auto"
+        return tags
 
 
 _WHY = ("RobustPCA adds no noise for privacy; use PrivateRobustPCA",)

@@ -34,6 +34,9 @@ OTHER_ANGLE = 0.5
 _RIVAL = 1.02
 """An end is a rival if its mean or its median distance is at most this times that of the best."""
 
+_CLEARLY = 0.9
+"""An end is clearly nearer if its median or its lower quartile is below this part of another's."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
@@ -100,20 +103,23 @@ def _search(
     if loss == "glad":
         best = min(found, key=lambda c: c.cost)
     else:
-        best = found[nearest([size * distances(U, c.components.T) for c in found])]
+        best = _preferred(found, [size * distances(U, c.components.T) for c in found])
     angles = [float(principal_angles(c.components, best.components)[0]) for c in found]
     return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
 
 
-def descended(U: FloatArray, V: FloatArray, loss: Loss, lengths: FloatArray) -> FloatArray:
-    """Return where the loss leads from V on the sample U of unit rows."""
+def refined(kept: Candidate, U: FloatArray, lengths: FloatArray, loss: Loss) -> Candidate:
+    """Return where the loss leads on from a candidate, on the sample U of unit rows."""
     real = np.einsum("ij,ij->i", U, U) > 0.25
-    if np.count_nonzero(real) <= V.shape[1]:
-        return V
+    U, size, V = U[real], lengths[real], kept.components.T
+    if len(U) <= V.shape[1]:
+        return kept
     rng = np.random.default_rng(0)  # nothing is drawn from it
     if loss == "glad":
-        return _descended(MemoryRows.prepare(U[real]), V, inf, _GLAD_STEPS, rng)
-    return _with_cut(U[real], lengths[real], V, rng)[0]
+        end = (_descended(MemoryRows.prepare(U), V, inf, _GLAD_STEPS, rng), inf, inf)
+    else:
+        end = _with_cut(U, size, V, rng)
+    return replace(_candidate(kept.name, end, U, size), kept=kept.kept)
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
@@ -143,6 +149,17 @@ def disagreement(candidates: Sequence[Candidate]) -> str | None:
         "group of rows may be competing with the majority, or n_components may not suit the data; "
         "see starts_."
     )
+
+
+def _preferred(found: list[Candidate], all_distances: list[FloatArray]) -> Candidate:
+    """Return the nearest end, or the first one (PCA's) if the nearest is not clearly nearer.
+
+    A noisy table has several ends that are nearly as good. Which of them is nearest on a sample is
+    chance, and a few outliers would turn it; PCA's end is the steadiest one.
+    """
+    best = nearest(all_distances)
+    first, other = (np.quantile(all_distances[k], [0.25, 0.5]) for k in (0, best))
+    return found[best] if (other < _CLEARLY * first).any() else found[0]
 
 
 def _ends(

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.rows.threads import one_blas_thread
-from stillspace.search.candidates import Loss, chosen, descended, search
+from stillspace.search.candidates import Candidate, Loss, chosen, refined, search
 from stillspace.search.cuts import distances, nearest, reach_of
-from stillspace.search.starts import affine_ransac, search_rows
+from stillspace.search.starts import affine_ransac
 
 _STEPS, _ROUNDS, _REFINEMENTS, _TRIES = 100, 3, 8, 40
 _STILL = 0.02
@@ -28,38 +27,30 @@ def median_center(S: FloatArray) -> FloatArray:
 
 def pairs_center(
     S: FloatArray, r: int, loss: Loss, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Return a centre and a basis (D, r) of the affine subspace that most rows of S lie near to.
+) -> tuple[FloatArray, list[Candidate]]:
+    """Return a centre, and the ends of a search about it, for the rows S in random order.
 
     Each end of a search on differences of disjoint random pairs proposes a subspace, and so does
     the best affine span of r + 1 rows; each subspace gives a position across it (`located`). The
     proposal that most rows lie near to, as they are, is kept and refined about its own centre.
-    S is in random order.
     """
-    with one_blas_thread():
-        return _pairs_center(S, r, loss, rng)
-
-
-def _pairs_center(
-    S: FloatArray, r: int, loss: Loss, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    few = S[: search_rows(S.shape[1])]
-    half = len(few) // 2
-    found = search(_unit(few[:half] - few[half : 2 * half]), r, loss, rng)
+    half = len(S) // 2
+    found = search(_unit(S[:half] - S[half : 2 * half]), r, loss, rng)
     spans = [
         candidate.components.T for candidate in found if candidate.angle > 0.0 or candidate.kept
     ]
-    if len(few) > r + 1:
-        spans.append(affine_ransac(few, r, rng))
+    if len(S) > r + 1:
+        spans.append(affine_ransac(S, r, rng))
     V, center = _best([(V, located(S, V, rng)) for V in spans], S)
     proposals = [(V, center)]
-    for k in range(_REFINEMENTS):
-        about = _unit(few - center)
-        lengths = _lengths(few - center)
-        if k == 0:
-            V = chosen(search(about, r, loss, rng, lengths=lengths, also=V)).components.T
+    candidates: list[Candidate] = []
+    for _ in range(_REFINEMENTS):
+        about, lengths = _unit(S - center), _lengths(S - center)
+        if not candidates:
+            candidates = search(about, r, loss, rng, lengths=lengths, also=V)
+            V = chosen(candidates).components.T
         else:
-            V = descended(about, V, loss, lengths)
+            V = refined(chosen(candidates), about, lengths, loss).components.T
         moved = located(S, V, rng, center)
         step = float(np.linalg.norm(moved - center))
         center = moved
@@ -67,7 +58,7 @@ def _pairs_center(
         if step <= _STILL * float(np.quantile(distances(S - center, V), 0.25)):
             break
     V, center = _best(proposals, S)
-    return center, V
+    return center, search(_unit(S - center), r, loss, rng, lengths=_lengths(S - center), also=V)
 
 
 def _best(
@@ -102,6 +93,21 @@ def located(
     near = _lengths(R - across) <= cut
     along = median_center(Y[near]) if near.any() else np.median(Y, axis=0)
     center: FloatArray = across - V @ (V.T @ across) + V @ along
+    return center
+
+
+def recentred(S: FloatArray, center: FloatArray, V: FloatArray, reach: float) -> FloatArray:
+    """Return the centre after a few steps across V on `Σ min(distance, reach)` over rows S."""
+    for _ in range(_ROUNDS):
+        R = S - center
+        R = R - (R @ V) @ V.T
+        d = _lengths(R)
+        unit = float(np.median(d))
+        weight = np.where(d < reach, 1.0 / np.maximum(d, 2.0**-50 * unit), 0.0) if unit else d
+        total = float(weight.sum())
+        if total == 0.0:
+            break
+        center = center + weight @ R / total
     return center
 
 

@@ -1,0 +1,152 @@
+"""Clumps: groups of nearly identical rows, each of which counts as one row.
+
+A clump is evidence for a point, not for a direction. In a noisy table a tight cluster of a fifth of
+the rows lies nearer to a line through it than the honest rows lie to their own subspace, so that
+no loss based on distances alone leaves the cluster out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stillspace._typing import FloatArray
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ClumpRule:
+    """When a ball of rows is a clump; radii are in units of the median distance between two rows.
+
+    A ball of radius ρ is isolated if the ball of radius 2ρ holds hardly more rows. Rows that fill r
+    dimensions evenly are not isolated: there the larger ball holds about 2^r times as many.
+    """
+
+    rows: int = 1000
+    """Most rows whose distances to each other are computed; a megacell of memory."""
+    least_share: float = 0.05
+    """Smallest share of the rows; smaller groups cannot capture a component."""
+    least_rows: int = 12
+    """Fewest rows, so that a handful of neighbours in a small table is no clump."""
+    most_share: float = 0.45
+    """Largest share of the rows; beside a far cluster the body of the rows may look isolated."""
+    growth: float = 1.2
+    """Most rows in twice the radius, per row in the radius."""
+    equal: float = 2.0**-20
+    """Radius within which rows count as equal; equal rows need not be isolated or a minority."""
+    radii: tuple[float, ...] = (2.0**-6, 2.0**-5, 2.0**-4, 2.0**-3, 2.0**-2)
+    """Radii of balls that are tried."""
+
+
+RULE = ClumpRule()
+
+
+@dataclass(frozen=True, slots=True)
+class DitherRule:
+    """Which columns get noise for the search, and how much."""
+
+    ties: float = 0.05
+    """Share of pairs of rows with equal cells from which on a column has few distinct values."""
+    width: float = 0.25
+    """Standard deviation of the noise, per median deviation of the cells that are not at the
+    median."""
+
+
+DITHER = DitherRule()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clump:
+    """Nearly identical rows."""
+
+    center: FloatArray
+    """(D,), the middle row of the clump."""
+    radius: float
+    """Rows within this distance of the middle belong to the clump, in units of `scale_`."""
+    share: float
+    """Share of the sampled rows."""
+
+
+def find_clumps(S: FloatArray, rule: ClumpRule = RULE) -> list[Clump]:
+    """Return the clumps of rows (m, D) in random order, the largest first."""
+    S = S[: rule.rows]
+    apart = _distances(S)
+    unit = float(np.median(apart[np.triu_indices(len(S), 1)])) if len(S) > 1 else 0.0
+    if unit == 0.0:  # more than half of all pairs are equal rows
+        unit = float(np.max(apart, initial=0.0))
+    if unit == 0.0:
+        return []
+    alive = np.ones(len(S))
+    found = []
+    while (ball := _largest_ball(apart / unit, alive, rule)) is not None:
+        at, radius = ball
+        members = apart[at] <= radius * unit
+        found.append(Clump(S[at].copy(), radius * unit, float(alive[members].sum() / len(S))))
+        alive[members] = 0.0
+    return sorted(found, key=lambda clump: -clump.share)
+
+
+def outside(S: FloatArray, clumps: list[Clump]) -> _Mask:
+    """Return which rows count: those in no clump, and the first row of each clump."""
+    counts = np.ones(len(S), dtype=bool)
+    for clump in clumps:
+        members = np.flatnonzero(np.linalg.norm(S - clump.center, axis=1) <= clump.radius)
+        counts[members[1:]] = False
+    return counts
+
+
+def dithered(S: FloatArray, rng: np.random.Generator, rule: DitherRule = DITHER) -> FloatArray:
+    """Return rows with noise on the columns that hold few distinct values.
+
+    Where rows tie in most columns, a quarter of them may lie on one subspace exactly by chance, for
+    example the rows whose counts are all 0. A loss that weighs rows by 1/distance never leaves it.
+    """
+    S = S.copy()
+    for j in range(S.shape[1]):
+        _, counts = np.unique(S[:, j], return_counts=True)
+        if float((counts**2).sum()) >= rule.ties * len(S) ** 2:
+            away = np.abs(S[:, j] - np.median(S[:, j]))
+            away = away[away > 0.0]
+            if len(away):
+                S[:, j] += rule.width * np.median(away) * rng.standard_normal(len(S))
+    return S
+
+
+def _largest_ball(
+    apart: FloatArray, alive: FloatArray, rule: ClumpRule
+) -> tuple[int, float] | None:
+    """Return the middle row and the radius of the largest clump, if there is one."""
+    least = max(rule.least_share * len(alive), rule.least_rows)
+    best, largest = None, 0.0
+    for radius, inner, outer in _counts(apart, alive, rule):
+        if radius == rule.equal:
+            counts = np.where(alive > 0.0, inner, 0.0)
+        else:
+            isolated = outer <= np.minimum(rule.growth * inner, rule.most_share * len(alive))
+            counts = np.where(isolated & (alive > 0.0), inner, 0.0)
+        at = int(np.argmax(counts))
+        if counts[at] >= least and counts[at] > largest:
+            reach = radius if radius == rule.equal else 2.0 * radius
+            best, largest = (at, reach), float(counts[at])
+    return best
+
+
+def _counts(
+    apart: FloatArray, alive: FloatArray, rule: ClumpRule
+) -> Iterator[tuple[float, FloatArray, FloatArray]]:
+    """Yield each radius with the numbers of rows within it and within twice as much."""
+    for radius in (rule.equal, *rule.radii):
+        yield radius, (apart <= radius) @ alive, (apart <= 2.0 * radius) @ alive
+
+
+def _distances(S: FloatArray) -> FloatArray:
+    """Return the distances (m, m) of rows to each other; 0 where rows are equal."""
+    square = np.einsum("ij,ij->i", S, S)
+    found = square[:, None] + square[None, :] - 2.0 * (S @ S.T)
+    found[found <= 2.0**-44 * (square[:, None] + square[None, :])] = 0.0  # rounding of the products
+    np.fill_diagonal(found, 0.0)
+    return np.asarray(np.sqrt(found))
