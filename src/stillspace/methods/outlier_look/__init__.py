@@ -1,6 +1,6 @@
-"""One look for outliers that sit together on the sphere, in place of rows being inspected.
+"""One look for outliers that sit together on the sphere.
 
-A method in the sense of `stillspace.adaptive` (docs/outlier-look.md). Four releases: the second
+A method in the sense of `stillspace.adaptive` (docs/newton.md, 1). Four releases: the second
 moment, fourth moments among its leading directions, angles to the directions in which rows gather,
 and, only where some of these look like outliers, the second moment of the other rows.
 """
