@@ -221,7 +221,7 @@ class DampedNewton:
         state = replace(state, belief=belief, k=state.k + 1, spent=spent)
         if state.k == JUDGED_AT and self._noisy(state):
             return self._doubted(state)
-        if state.k >= CUT_FROM or state.doubt:
+        if state.k >= CUT_FROM:
             state = self._cut(state)
         if state.doubt and state.k == COMPARED_AT:
             if self._agrees(state):
@@ -231,19 +231,24 @@ class DampedNewton:
         return self._next_phase(state, surprise)
 
     def _doubted(self, state: Steps) -> State:
-        """Go back at once, or begin the cut and compare later."""
+        """Go back at once, or compare later."""
         if self._hopeless(state):
             route = "private PCA: a noisy table, and too little budget to see outliers"
             return self._back(state, route)
-        return self._cut(replace(state, doubt=True))
+        return replace(state, doubt=True)
 
     def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastLook:
         left = 1.0 - state.spent
         return LastLook(state.looked, left, state.allowance.size, route, steps)
 
     def _cut(self, state: Steps) -> Steps:
-        """Leave far rows out from now on; the optimum moves when that begins."""
+        """Leave far rows out from now on, except in a noisy table, where inliers are far, too.
+
+        The optimum moves when that begins.
+        """
         belief = state.belief
+        if self._noisy(state):
+            return replace(state, cut=inf)
         if state.cut == inf:
             belief = belief.reopened(REOPENED / (self.D - self.r))
         return replace(state, belief=belief, cut=min(CUT / belief.s, LARGEST_CUT))

@@ -1,4 +1,4 @@
-"""One look for outliers that sit together on the sphere, in place of rows being inspected.
+"""One look for outliers that sit together on the sphere.
 
 A method as `stillspace.plans.adaptive` defines it (docs/outlier-look.md). Four releases: the second
 moment, fourth moments among its leading directions, angles to the directions in which rows gather,
