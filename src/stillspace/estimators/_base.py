@@ -32,7 +32,7 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def transform(self, X: Any) -> AnyArray:
         """Return the scores `((X − center_) / scale_) @ components_.T`.
 
-        Cells that hold `missing_code` sit at the centre. Sparse and int8 rows are converted a
+        Cells that hold `missing_code` sit at the centre, and in private fits so does NaN. Sparse and int8 rows are converted a
         block at a time.
         The scores of private rows are not covered by a privacy guarantee: they show the rows.
         """
@@ -68,7 +68,8 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _affine(self) -> Affine:
         """What is done to a cell before the subspace is looked at."""
         missing = checked_code("missing_code", self.missing_code)
-        return Affine.of(self.center_, self.scale_, missing)
+        holes = getattr(self, "nonfinite", None) == "center"
+        return Affine.of(self.center_, self.scale_, missing, holes=holes)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()

@@ -52,6 +52,10 @@ MOST_COMPONENTS = 10
 NARROWS = ("auto", "dp-newton")
 """Algorithms that narrow the rows of a sketch before they look for the subspace."""
 
+NONFINITE = ("center", "zero", "raise")
+"""What happens to a cell that is NaN: it sits at the centre, its row counts as a zero row, or the
+fit is refused."""
+
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 """Levels of `distance_quantiles_`."""
 
@@ -90,7 +94,7 @@ class PrivateEstimator(SubspaceEstimator):
     ) -> Self:
         relation = checked_choice("neighboring_relation", self.neighboring_relation, RELATIONS)
         hidden = relation == "add-or-remove-one"
-        raising = checked_choice("nonfinite", self.nonfinite, ("zero", "raise")) == "raise"
+        raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         X = self._with_shape(X)
         shape = checked_shape(X, hidden=hidden)
         n = checked_public_size(relation, self.public_size, shape[0])
@@ -176,6 +180,7 @@ class PrivateEstimator(SubspaceEstimator):
             None if found else checked_vector("center", self.center, D, words=words),
             checked_vector("scale", self.scale, D, positive=True),
             checked_code("missing_code", self.missing_code),
+            holes=self.nonfinite == "center",
         )
         bound = Sphere() if norm_bound is None else Clip(norm_bound)
         middle = (Pairs(),) if pairs else ()

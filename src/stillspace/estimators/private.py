@@ -80,7 +80,11 @@ class PrivateRobustPCA(PrivateEstimator):
     calibration : {"honest", "as-printed"}, default="honest"
         "as-printed" reproduces the paper's noise; it promises nothing and says what it would
         really give.
-    nonfinite : {"zero", "raise"}, default="zero"
+    nonfinite : {"center", "zero", "raise"}, default="center"
+        What to do with NaN, which stands for a missing cell. "center": such a cell sits at the
+        centre. "zero": its whole row counts as a zero row. "raise": the fit is refused; that no
+        cell is NaN or infinite is then taken to be public. A row with an infinite cell is a zero
+        row, unless "raise" refuses it.
     budget : Budget, default=None
         A ledger that all fits on these rows share. The fit is charged to it before a cell is
         read, and stays charged; if too little is left, it is refused and nothing is read.
@@ -147,7 +151,7 @@ class PrivateRobustPCA(PrivateEstimator):
         public_size: int | None = None,
         rows_per_person: int = 1,
         calibration: str = "honest",
-        nonfinite: str = "zero",
+        nonfinite: str = "center",
         budget: Budget | None = None,
         random_state: Any = None,
     ) -> None:
@@ -234,7 +238,7 @@ class PrivatePCA(PrivateEstimator):
         neighboring_relation: str = "replace-one",
         public_size: int | None = None,
         rows_per_person: int = 1,
-        nonfinite: str = "zero",
+        nonfinite: str = "center",
         budget: Budget | None = None,
         random_state: Any = None,
     ) -> None:

@@ -17,7 +17,7 @@ from stillspace.kernels.calls import address_of, call
 from stillspace.kernels.jit import jit
 from stillspace.kernels.lanes import LANES
 from stillspace.kernels.passes import FEW, GLAD, IRLS, NEWTON, SCORES, few, many
-from stillspace.kernels.storage import load_columns
+from stillspace.kernels.storage import AS_STORED, load_columns
 
 _FLAT: Any = types.float64[::1]
 _WHOLE, _REAL = types.int64, types.float64
@@ -25,7 +25,7 @@ _ADD = (
     _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _FLAT, _FLAT,
 )  # fmt: skip
 _LOAD = (
-    _FLAT, _FLAT, _REAL, types.boolean, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE, _WHOLE,
+    _FLAT, _FLAT, _REAL, _WHOLE, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE, _WHOLE,
 )  # fmt: skip
 
 
@@ -51,7 +51,8 @@ class Cells(NamedTuple):
     center: FloatArray
     unit: FloatArray
     missing: float
-    plain: bool
+    kind: int
+    """AS_STORED, PLACED or FILLED of `storage`."""
 
 
 class Span(NamedTuple):
@@ -127,7 +128,7 @@ def _run(
             if i < width:
                 rows[i] = span.chosen[at + i] if len(span.chosen) > 0 else at + i
                 scales[i] = factors[rows[i]]
-        cell = (c.center, c.unit, c.missing, c.plain)
+        cell = (c.center, c.unit, c.missing, c.kind)
         call(load, (source, *cell, rows, scales, b, X, 8, 8 * D + 8))
         call(add, (X, b // 8, D, V, r, used, kind, floor, cut, cap, work, sums))
         at += width
@@ -191,6 +192,6 @@ def load_rows(
 def add_block(terms: Terms, XT: FloatArray) -> None:
     """Add the terms of one block of rows as columns (D, b)."""
     D, b = XT.shape
-    cells = Cells(np.zeros(D), np.ones(D), np.nan, True)
+    cells = Cells(np.zeros(D), np.ones(D), np.nan, AS_STORED)
     span = Span(np.empty(0, dtype=np.int64), 0, b, b)
     add_rows(load_columns, (np.ascontiguousarray(XT),), terms, cells, np.ones(b), span)

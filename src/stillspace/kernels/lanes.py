@@ -45,6 +45,7 @@ __all__ = [
     "total",
     "transpose",
     "where_below",
+    "where_number",
     "where_unequal",
 ]
 
@@ -211,6 +212,16 @@ def _where_unequal(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001
     return _lanes(_lanes, _lanes, _lanes), generate
 
 
+def _where_number(_: Any, a: Any, c: Any) -> Any:  # noqa: ARG001
+    """`where_number(a, c)`: c where a is a number, be it infinite; 0 where it is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        zero = ir.Constant(_VECTOR, [0.0] * LANES)
+        return builder.select(builder.fcmp_ordered("==", args[0], args[0]), args[1], zero)
+
+    return _lanes(_lanes, _lanes), generate
+
+
 def _total(_: Any, a: Any) -> Any:  # noqa: ARG001
     """`total(a)`: the sum of the lanes by halves, three additions deep."""
 
@@ -283,6 +294,7 @@ magnitude: Callable[..., Any] = intrinsic(_magnitude)
 root: Callable[..., Any] = intrinsic(_root)
 finite_or_zero: Callable[..., Any] = intrinsic(_finite_or_zero)
 where_below: Callable[..., Any] = intrinsic(_where_below)
+where_number: Callable[..., Any] = intrinsic(_where_number)
 where_unequal: Callable[..., Any] = intrinsic(_where_unequal)
 total: Callable[..., float] = intrinsic(_total)
 transpose: Callable[..., None] = intrinsic(_transpose)

@@ -1,8 +1,8 @@
 """From the caller's array to blocks of scaled rows as columns, for each way of storing rows.
 
 A scaled cell is `((x − center) · (1/scale)) · inverse norm`, every step element-wise and rounded
-once, so it depends on its own row alone. A cell that holds the missing code sits at the centre. A
-row whose inverse norm is zero is a zero row, whatever it holds.
+once, so it depends on its own row alone. A cell that holds the missing code sits at the centre, and
+so does NaN if `kind` is FILLED. A row whose inverse norm is zero is a zero row, whatever it holds.
 
 All loaders take the same arguments after their source: the scaling; the numbers of the rows and
 their inverse norms; how many, a multiple of 8; and where the cells go: that of coordinate d and
@@ -29,9 +29,13 @@ from stillspace.kernels.lanes import (
     spread,
     store,
     subtract,
+    where_number,
     where_unequal,
 )
 from stillspace.kernels.prefetch import prefetch
+
+AS_STORED, PLACED, FILLED = 0, 1, 2
+"""What is done to a cell: nothing; centred and scaled; the same, with NaN at the centre."""
 
 STRIPE = 512
 """Cells of a row that are converted at a time, while the next ones are on their way."""
@@ -50,15 +54,22 @@ def _clear_zero_rows(
 
 
 @part
-def _placed(x: Any, d: int, center: FloatArray, unit: FloatArray, missing: float) -> Any:
+def _placed(x: Any, d: int, center: FloatArray, unit: FloatArray, missing: float, kind: int) -> Any:
     """Return the cells of coordinate d of eight rows, centred and in units of the scale."""
     cell = multiply(subtract(x, spread(center, d)), spread(unit, d))
-    return where_unequal(x, constant(missing), cell)
+    cell = where_unequal(x, constant(missing), cell)
+    return where_number(x, cell) if kind == FILLED else cell
+
+
+@part
+def _gone(value: float, missing: float, kind: int) -> bool:
+    """Whether a cell is missing."""
+    return value == missing or (kind == FILLED and math.isnan(value))
 
 
 @jit
 def load_dense(
-    source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, plain: bool,
+    source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
     rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
 ) -> None:  # fmt: skip
     """Load rows of an array (n, D) of any strides."""
@@ -80,11 +91,11 @@ def load_dense(
                 x0, x1, x2, x3 = turned(
                     cells, (a0 + e, a1 + e, a2 + e, a3 + e, a4 + e, a5 + e, a6 + e, a7 + e)
                 )
-                if not plain:
-                    x0 = _placed(x0, e, center, unit, missing)
-                    x1 = _placed(x1, e + 1, center, unit, missing)
-                    x2 = _placed(x2, e + 2, center, unit, missing)
-                    x3 = _placed(x3, e + 3, center, unit, missing)
+                if kind != AS_STORED:
+                    x0 = _placed(x0, e, center, unit, missing, kind)
+                    x1 = _placed(x1, e + 1, center, unit, missing, kind)
+                    x2 = _placed(x2, e + 2, center, unit, missing, kind)
+                    x3 = _placed(x3, e + 3, center, unit, missing, kind)
                 at = to + e * step
                 store(X, at, multiply(x0, scale))
                 store(X, at + step, multiply(x1, scale))
@@ -94,15 +105,15 @@ def load_dense(
     for d in range(whole, D):
         for i in range(b):
             value = float(cells[rows[i], d])
-            cell = value if plain else (value - center[d]) * unit[d]
+            cell = value if kind == AS_STORED else (value - center[d]) * unit[d]
             at = step * d + i // 8 * jump + i % 8
-            X[at] = 0.0 if value == missing else cell * factors[i]
+            X[at] = 0.0 if _gone(value, missing, kind) else cell * factors[i]
     _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit
 def load_columns(
-    source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, plain: bool,
+    source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
     rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
 ) -> None:  # fmt: skip
     """Load rows of an array that is stored column by column (D, n)."""
@@ -110,16 +121,16 @@ def load_columns(
     for d in range(D):
         for i in range(b):
             value = float(columns[d, rows[i]])
-            cell = value if plain else (value - center[d]) * unit[d]
+            cell = value if kind == AS_STORED else (value - center[d]) * unit[d]
             at = step * d + i // 8 * jump + i % 8
-            X[at] = 0.0 if value == missing else cell * factors[i]
+            X[at] = 0.0 if _gone(value, missing, kind) else cell * factors[i]
     _clear_zero_rows(factors, b, X, D, step, jump)
 
 
 @jit
 def load_sparse(
     source: tuple[AnyArray, AnyArray, AnyArray], center: FloatArray, unit: FloatArray,
-    missing: float, plain: bool, rows: IntArray, factors: FloatArray, b: int, X: FloatArray,
+    missing: float, kind: int, rows: IntArray, factors: FloatArray, b: int, X: FloatArray,
     step: int, jump: int,
 ) -> None:  # fmt: skip
     """Load compressed sparse rows without duplicates; a cell that is not stored is a zero.
@@ -133,7 +144,7 @@ def load_sparse(
         scale = load(factors, i)
         for d in range(D):
             # what a cell that is not stored comes to
-            empty = (0.0 - center[d]) * unit[d] if missing != 0.0 and not plain else 0.0
+            empty = (0.0 - center[d]) * unit[d] if missing != 0.0 and kind != AS_STORED else 0.0
             store(X, to + d * step, multiply(constant(empty), scale))
         for k in range(i, i + LANES):
             low, high, at = limits[rows[k]], limits[rows[k] + 1], to + k - i
@@ -144,8 +155,8 @@ def load_sparse(
                     if d < 0 or d >= D:
                         broken = True
                         break
-                    cell = value if plain else (value - center[d]) * unit[d]
-                    X[at + d * step] = 0.0 if value == missing else cell * factors[k]
+                    cell = value if kind == AS_STORED else (value - center[d]) * unit[d]
+                    X[at + d * step] = 0.0 if _gone(value, missing, kind) else cell * factors[k]
             if broken:
                 for q in range(at, at + D * step, step):
                     X[q] = math.nan

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import numpy as np
 from scipy import sparse
 
 from stillspace._frozen import FrozenArray
@@ -29,12 +30,14 @@ BLOCK_CELLS = 2**20
 class Affine:
     """`(x − center) / scale`, cell by cell; a missing cell sits at the centre.
 
-    A cell is missing if it equals `missing`. What is None does nothing.
+    A cell is missing if it equals `missing`, or with `holes` if it is NaN. What is None does
+    nothing.
     """
 
     center: FrozenArray | None = None
     scale: FrozenArray | None = None
     missing: float | None = None
+    holes: bool = False
 
     @classmethod
     def of(
@@ -42,18 +45,22 @@ class Affine:
         center: FloatArray | None = None,
         scale: FloatArray | None = None,
         missing: float | None = None,
+        *,
+        holes: bool = False,
     ) -> Affine:
         """Keep copies of the vectors."""
         return cls(
             None if center is None else FrozenArray.of(center),
             None if scale is None else FrozenArray.of(scale),
             missing,
+            holes,
         )
 
     def __str__(self) -> str:
         parts = ["subtract the centre"] if self.center is not None else []
         parts += ["divide by the scale"] if self.scale is not None else []
-        parts += ["put missing cells at the centre"] if self.missing is not None else []
+        gone = self.missing is not None or self.holes
+        parts += ["put missing cells at the centre"] if gone else []
         return ", ".join(parts) or "leave the cells as they are"
 
     def centred_at(self, center: FloatArray) -> Affine:
@@ -72,6 +79,8 @@ class Affine:
             mapped = (block - center) / scale
             if self.missing is not None:
                 mapped[block == self.missing] = 0.0
+            if self.holes:
+                mapped[np.isnan(block)] = 0.0
             yield mapped
 
 

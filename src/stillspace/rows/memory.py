@@ -116,7 +116,7 @@ class MemoryRows:
             raise ValueError(msg)
         center, scale = (None if a is None else a.array for a in (affine.center, affine.scale))
         code = code_as_stored(affine.missing, self._source.dtype)
-        scaling = Scaling.of(self.n_columns, center, scale, code)
+        scaling = Scaling.of(self.n_columns, center, scale, code, holes=affine.holes)
         return MemoryRows(_NOTHING, source=self._source, scaling=scaling, bounded=False)
 
     def _bounded(self, norm_bound: float) -> MemoryRows:

@@ -73,7 +73,7 @@ class PairedRows:
         as_it_is, B = Scaling.of(D), np.empty_like(XT)
         self.source.load(self.first[pairs], 0, as_it_is, self.ones, XT)
         self.source.load(self.second[pairs], 0, as_it_is, self.ones, B)
-        subtract_pairs(XT, B, pairs, scaling.unit, factors, scaling.missing)
+        subtract_pairs(XT, B, pairs, scaling.unit, factors, scaling.missing, scaling.holes)
 
     def add(
         self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span

@@ -29,6 +29,8 @@ class Scaling:
     missing: float = nan
     plain: bool = False
     """Whether the cells are taken as they are."""
+    holes: bool = False
+    """Whether NaN is a missing cell."""
 
     @classmethod
     def of(
@@ -37,19 +39,25 @@ class Scaling:
         center: FloatArray | None = None,
         scale: FloatArray | None = None,
         missing: float | None = None,
+        *,
+        holes: bool = False,
     ) -> Scaling:
         """Return a scaling of D columns; what is None does nothing."""
         return cls(
             np.zeros(D) if center is None else np.array(center, dtype=np.float64),
             np.ones(D) if scale is None else 1.0 / scale,
             nan if missing is None else float(missing),
-            center is None and scale is None and missing is None,
+            center is None and scale is None and missing is None and not holes,
+            holes,
         )
 
     @property
     def cells(self) -> jobs.Cells:
         """As compiled code takes it."""
-        return jobs.Cells(self.center, self.unit, self.missing, self.plain)
+        kind = storage.FILLED if self.holes else storage.PLACED
+        return jobs.Cells(
+            self.center, self.unit, self.missing, storage.AS_STORED if self.plain else kind
+        )
 
 
 class Stored(Protocol):
