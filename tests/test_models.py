@@ -332,3 +332,18 @@ def test_another_format_is_named(stored: Path) -> None:
 def test_a_missing_file_is_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "none.npz")
+
+
+def test_groups_that_were_left_out_are_kept(tmp_path):
+    """A tight cluster of a third of the rows; its description comes back to the last bit."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 2)) @ np.linalg.qr(rng.standard_normal((12, 2)))[0].T
+    X += 0.1 * rng.standard_normal(X.shape)
+    X[:2000] = rng.standard_normal(12) + 0.01 * rng.standard_normal((2000, 12))
+    fit = PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(X)
+    (group,) = fit.left_out_
+    assert abs(group.share - 1 / 3) < 0.05
+    save_model(fit, tmp_path / "m.npz")
+    (again,) = load_model(tmp_path / "m.npz").left_out_
+    assert np.array_equal(again.direction, group.direction)
+    assert (again.angle, again.share, again.sd) == (group.angle, group.share, group.sd)

@@ -30,6 +30,7 @@ from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.estimators._private import QUANTILES
+from stillspace.methods.outlier_look import LeftOut
 from stillspace.privacy import GaussianEvent, Guarantee, SingleEvent
 from stillspace.rows import Sketch
 
@@ -56,6 +57,8 @@ _LONGEST_PARAMETER = LONGEST_TEXT // 8
 _MOST_SAMPLED_PARTS = 8
 """The most different releases of an event that sample rows: each needs a privacy loss distribution
 of its own. Fits of this package have one."""
+_GROUP_NUMBERS = ("angle", "share", "sd")
+_MOST_GROUPS = 64
 _SECRET = "random_state"
 """Never stored: whoever has the seed of a fit can remove its noise."""
 
@@ -164,7 +167,30 @@ def _about(estimator: Model) -> dict[str, Any]:
 def _released(estimator: Model) -> dict[str, Any]:
     """Return what a private fit released besides the subspace."""
     found = {name: getattr(estimator, f"{name}_", None) for name in _RELEASED}
-    return {name: _plain(_with_gaps(value)) for name, value in found.items()}
+    groups = [_group_facts(group) for group in getattr(estimator, "left_out_", ())]
+    return {
+        **{name: _plain(_with_gaps(value)) for name, value in found.items()},
+        "left_out": groups,
+    }
+
+
+def _group_facts(group: LeftOut) -> dict[str, Any]:
+    """Return a group of rows that was left out, as JSON values."""
+    numbers = {name: float(getattr(group, name)) for name in _GROUP_NUMBERS}
+    return {**numbers, "two_sided": group.two_sided, "direction": group.direction.tolist()}
+
+
+def _group(stored: Any, width: int) -> LeftOut:
+    """Return a group that `_group_facts` wrote."""
+    if type(stored) is not dict or type(stored["two_sided"]) is not bool:
+        raise RefusedError("a group that was left out is not described as one")
+    numbers = {name: stored[name] for name in _GROUP_NUMBERS}
+    direction = stored["direction"]
+    if type(direction) is not list or len(direction) != width:
+        raise RefusedError("a direction has another length than the components")
+    if any(type(value) is not float for value in (*numbers.values(), *direction)):
+        raise RefusedError("a group that was left out is not described by numbers")
+    return LeftOut(np.array(direction), stored["two_sided"], **numbers)
 
 
 def _with_gaps(value: Any) -> Any:
@@ -293,6 +319,10 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     if cut == 0.0:
         raise RefusedError("a length from which pairs are left out is positive")
     model.pair_cut_ = None if cut is None else _released_number(cut)
+    groups = released.get("left_out", [])
+    if type(groups) is not list or len(groups) > _MOST_GROUPS:
+        raise RefusedError("not as many groups as a fit leaves out")
+    model.left_out_ = tuple(_group(group, model.components_.shape[1]) for group in groups)
     lengths = {"variances": len(model.components_), "distance_quantiles": len(QUANTILES)}
     for name, length in lengths.items():
         value = released[name]

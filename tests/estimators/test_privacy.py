@@ -91,6 +91,7 @@ def test_a_private_fit_holds_nothing_but_public_things(make):
         "variances_",
         "distance_quantiles_",
         "pair_cut_",
+        "left_out_",
     }
     assert "Generator" not in deep_text(vars(fit))
 
@@ -101,6 +102,10 @@ def test_non_finite_rows_count_as_zero_rows(make):
     bad, zero = X.copy(), X.copy()
     bad[3, 2], bad[7, 0], bad[9] = np.nan, np.inf, -np.inf
     zero[[3, 7, 9]] = 0.0
+    with pytest.warns(UserWarning, match="experiments"):
+        fits = [make(2, random_state=1, nonfinite="zero").fit(A).components_ for A in (bad, zero)]
+    assert np.array_equal(*fits)
+    bad[3, 2], zero[3] = X[3, 2], X[3]  # an infinite cell makes a zero row in any case
     with pytest.warns(UserWarning, match="experiments"):
         fits = [make(2, random_state=1).fit(A).components_ for A in (bad, zero)]
     assert np.array_equal(*fits)

@@ -99,7 +99,7 @@ def test_no_group_is_seen_in_a_slope_a_majority_or_too_much_noise(rng):
 
 
 def test_noise_alone_makes_no_group(rng):
-    """In 2000 · 6 directions there are 252 000 comparisons, each with a chance of 1e-9 at most."""
+    """2000 · 990 comparisons, each with a chance of 1e-9: a false alarm has a chance of .002."""
     found = sum(
         len(clear_gaps(1e-3 * rng.standard_normal((6, BINS)), 1e-3, 10**9, STANDARD, 2))
         for _ in range(2000)

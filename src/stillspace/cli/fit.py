@@ -337,6 +337,13 @@ def _report_released(fitted: Any) -> None:
             f"estimated d² ≈ {error:.2g}, up to about {2 * error:.2g}, if the fit is near the "
             "right subspace (which this cannot see).",
         )
+    for group in getattr(fitted, "left_out_", ()):
+        say(
+            "Left out:",
+            f"a group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) that sit "
+            "together away from the others. If they are a real minority, this fit is not about "
+            "them.",
+        )
     if getattr(fitted, "pair_cut_", None) is not None:
         say("Pairs:", f"differences of length {fitted.pair_cut_:.3g} and more were left out.")
     if getattr(fitted, "sketch_", None) is not None:

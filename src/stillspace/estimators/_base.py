@@ -32,8 +32,8 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def transform(self, X: Any) -> AnyArray:
         """Return the scores `((X − center_) / scale_) @ components_.T`.
 
-        Cells that hold `missing_code` sit at the centre, and in private fits so does NaN. Sparse and int8 rows are converted a
-        block at a time.
+        Cells that hold `missing_code` sit at the centre, and in private fits so does NaN. Sparse
+        and int8 rows are converted a block at a time.
         The scores of private rows are not covered by a privacy guarantee: they show the rows.
         """
         check_is_fitted(self)

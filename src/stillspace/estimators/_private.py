@@ -258,6 +258,7 @@ class PrivateEstimator(SubspaceEstimator):
     def _set_released(self, facts: Mapping[str, Any]) -> None:
         self.error_estimate_ = float(facts.get("error_estimate", nan))
         self.route_ = str(facts.get("route", ""))
+        self.left_out_ = tuple(facts.get("left_out", ()))
         variances = facts.get("variances")
         r = len(self.components_)
         self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)

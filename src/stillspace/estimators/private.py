@@ -109,6 +109,11 @@ class PrivateRobustPCA(PrivateEstimator):
         one; it cannot see that a fit went to a wrong one. NaN where nothing is known.
     route_ : str
         For "auto": which way its releases made it go.
+    left_out_ : tuple of LeftOut
+        For "auto": groups of rows that sit together away from the subspace, and were left out.
+        Each has a direction (in the units of the fit), an angle around it, and its share of the
+        rows with the standard deviation of the noise on that share. A real minority behind an
+        empty gap is left out in the same way: look at this before you trust a fit.
     variances_ : array of shape (n_components,) or None
         With the summary "variances".
     distance_quantiles_ : array or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import pi
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -133,7 +133,7 @@ class SummaryStage(_Stage):
 
 
 def _widened(
-    progress: Progress, V: FloatArray, moment: FloatArray | None, facts: dict[str, float]
+    progress: Progress, V: FloatArray, moment: FloatArray | None, facts: dict[str, Any]
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return a basis of narrowed rows in all columns, and the second moment of its scores.
 
@@ -142,6 +142,11 @@ def _widened(
     project, r = progress.narrowed[0], V.shape[1]
     assert isinstance(project, Project)
     assert progress.moment is not None
+    if "left_out" in facts:  # directions in all columns
+        facts["left_out"] = tuple(
+            replace(group, direction=project.basis.array @ group.direction)
+            for group in facts["left_out"]
+        )
     if "error_estimate" in facts:
         sd, kept = progress.facts["narrowing_sd"], project.basis.shape[1]
         lost = Spectrum.of(progress.moment, sd, r, kept=kept).pca_error

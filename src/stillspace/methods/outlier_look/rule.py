@@ -35,8 +35,8 @@ class LookRule:
     the origin are 45 degrees away from it."""
     sure: float = 6.0
     """Standard deviations of noise and sampling by which a group exceeds the ring around it. Noise
-    alone does so in one of 180 comparisons (6 directions, 3 ways to look, 10 caps) with
-    probability 2e-7; real groups of a few rows per hundred are the reason that it is not 5."""
+    alone does so with probability 1e-6 in one of 990 comparisons (6 directions, 3 ways to look at
+    each, 55 pairs of block and ring). With 5, natural groups of one row in ten were cut."""
     depth: float = 0.15
     """The largest part of the group's density that the ring around it may have: tails of skewed
     columns have more."""
