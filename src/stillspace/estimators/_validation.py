@@ -17,6 +17,7 @@ from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._sparse import check_sparse, sparse_rows
 from stillspace.exceptions import PrivacyWarning
+from stillspace.rows import Rows
 
 STORAGE_TYPES = (np.float64, np.float32, np.int8, np.uint8)
 """Types that are read as they are; anything else is converted to float64 first."""
@@ -71,6 +72,7 @@ def as_array(X: Any) -> AnyArray:
     cell of text it would turn every number into text. So a list is read row by row, and one row
     never changes how another row is read.
     """
+    check_kind(X)
     if _is_listed(X):
         shape = told_shape(X) or ()
         if len(shape) == 2:
@@ -94,6 +96,18 @@ def _is_listed(X: Any) -> bool:
     if any(hasattr(X, name) for name in typed):
         return False
     return isinstance(X, Sequence) or all(hasattr(X, n) for n in ("__len__", "__getitem__"))
+
+
+def _is_array_like(X: Any) -> bool:
+    """Return whether X converts to an array of cells."""
+    converts = ("__array__", "__array_interface__", "__array_struct__")
+    if sparse.issparse(X) or any(hasattr(X, name) for name in converts) or _is_listed(X):
+        return True
+    try:
+        memoryview(X)
+    except TypeError:
+        return False
+    return True
 
 
 def _from_rows(X: Any, D: int) -> FloatArray:
@@ -183,7 +197,19 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
 
 
 def check_kind(X: Any) -> None:
-    """Refuse kinds of tables that would be read as something else, before a cell is read."""
+    """Refuse what is no table, or would be read as something else, before a cell is read."""
+    if isinstance(X, Rows):
+        msg = (
+            f"{type(X).__name__} are Rows, which the private estimators alone take, and only in "
+            "fit; pass an array, a sparse matrix or a data frame."
+        )
+        raise TypeError(msg)
+    if told_shape(X) is not None and not _is_array_like(X):
+        msg = (
+            f"A {type(X).__name__} has a shape, but it is neither an array, a sparse matrix, a "
+            "data frame nor Rows; convert it to a NumPy array first."
+        )
+        raise TypeError(msg)
     rows = X if isinstance(X, list | tuple) else ()
     if isinstance(X, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
         msg = (
@@ -351,10 +377,10 @@ def checked_positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def checked_count(name: str, value: Any) -> int:
-    """Return a whole number of at least 1."""
-    if not _whole(value) or value < 1:
-        msg = f"{name} must be a whole number of at least 1, got {shown(value)}."
+def checked_count(name: str, value: Any, least: int = 1) -> int:
+    """Return a whole number of at least `least`."""
+    if not _whole(value) or value < least:
+        msg = f"{name} must be a whole number of at least {least}, got {shown(value)}."
         raise ValueError(msg)
     return int(value)
 
