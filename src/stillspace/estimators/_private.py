@@ -11,16 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
+from stillspace._checks import checked_choice, checked_positive, checked_whole
 from stillspace._shown import checked_words
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._source import source_of
 from stillspace.estimators._validation import (
     checked_budget,
-    checked_choice,
     checked_code,
     checked_components,
-    checked_count,
-    checked_positive,
     checked_public_size,
     checked_type,
     checked_vector,
@@ -232,7 +230,7 @@ class PrivateEstimator(SubspaceEstimator):
             epsilon=epsilon,
             delta=delta,
             relation=self.neighboring_relation,  # type: ignore[arg-type]
-            rows_per_person=checked_count("rows_per_person", self.rows_per_person),
+            rows_per_person=checked_whole("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
             unit=unit,
         )

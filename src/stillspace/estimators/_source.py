@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from sklearn.base import BaseEstimator
 
+from stillspace._checks import checked_whole
 from stillspace.estimators._validation import (
     as_array,
     checked_array,
-    checked_count,
     checked_shape,
     told_shape,
 )
@@ -107,9 +107,9 @@ def _shape_of_rows(rows: Rows, hidden: bool, finite: bool) -> tuple[int, int]:
             "nonfinite='zero', which counts rows that are not finite as zero rows."
         )
         raise ValueError(msg)
-    n, D = rows.n_rows, checked_count("n_columns of the rows", rows.n_columns, 2)
+    n, D = rows.n_rows, checked_whole("n_columns of the rows", rows.n_columns, 2)
     if not hidden:  # otherwise no message may depend on the number of rows
-        checked_count("n_rows of the rows", n, 2)
+        checked_whole("n_rows of the rows", n, 2)
     return int(n), D
 
 

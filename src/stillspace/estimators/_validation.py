@@ -12,8 +12,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from stillspace._limits import LARGEST_EPSILON, SMALLEST_DELTA
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import checked_choice as checked_choice  # noqa: PLC0414
+from stillspace._checks import (
+    checked_delta,
+    checked_epsilon,
+    checked_whole,
+    default_delta,
+    is_number,
+)
+from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._sparse import check_sparse, sparse_rows
 from stillspace.exceptions import PrivacyWarning
@@ -301,30 +308,15 @@ def _number(cell: Any) -> float:
         return inf
 
 
-def _whole(value: Any) -> bool:
-    """Whether it is a whole number that other arithmetic can take: Python's own have no end."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and abs(int(value)) < 2**62
-
-
-def _real(value: Any) -> bool:
-    return _whole(value) or isinstance(value, float | np.floating)
-
-
 def checked_components(n_components: Any, D: int, n: int, unit: str = "rows") -> int:
     """Return r; None means min(2, D − 1). `unit` is what there are n of."""
     if n_components is None:
         return min(2, D - 1)
-    if not _whole(n_components) or not 1 <= n_components < D:
-        msg = (
-            f"n_components must be a whole number in 1…{D - 1} (below the number of features), "
-            f"got {shown(n_components)}."
-        )
+    r = checked_whole("n_components", n_components, 1, D - 1, why="below the number of features")
+    if n < r:
+        msg = f"n_components={r} needs at least as many {unit}; there are {n}."
         raise ValueError(msg)
-    if n < n_components:
-        msg = f"n_components={n_components} needs at least as many {unit}; there are {n}."
-        raise ValueError(msg)
-    return int(n_components)
+    return r
 
 
 def checked_vector(
@@ -358,31 +350,12 @@ def checked_code(name: str, value: Any) -> float | None:
     """Return the number that stands for a missing cell, or None."""
     if value is None:
         return None
-    if not _real(value) or not isfinite(value):
+    if not is_number(value) or not isfinite(value):
         msg = (
             f"{name} must be None or the number that stands for a missing cell, got {shown(value)}."
         )
         raise ValueError(msg)
     return float(value)
-
-
-def checked_positive(name: str, value: Any) -> float:
-    """Return a finite positive number."""
-    if not (_real(value) and value > 0.0):
-        msg = f"{name} must be a number in (0, ∞), got {shown(value)}."
-        raise ValueError(msg)
-    if not isfinite(value):
-        msg = f"{name} must be finite, got {shown(value)}."
-        raise ValueError(msg)
-    return float(value)
-
-
-def checked_count(name: str, value: Any, least: int = 1) -> int:
-    """Return a whole number of at least `least`."""
-    if not _whole(value) or value < least:
-        msg = f"{name} must be a whole number of at least {least}, got {shown(value)}."
-        raise ValueError(msg)
-    return int(value)
 
 
 def checked_type(name: str, value: Any, kind: type) -> None:
@@ -392,35 +365,10 @@ def checked_type(name: str, value: Any, kind: type) -> None:
         raise TypeError(msg)
 
 
-def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return one of the allowed words."""
-    if not is_word_of(value, allowed):
-        words = ", ".join(map(repr, allowed))
-        msg = f"{name} must be one of {words}, got {shown(value)}."
-        raise ValueError(msg)
-    return str(value)
-
-
 def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
     """Return (ε, δ), δ by default `min(n^−1.5, 1e-6)`; warn where a promise is hardly one."""
-    epsilon = checked_positive("epsilon", epsilon)
-    if delta is None:
-        delta = min(float(n) ** -1.5, 1e-6)
-    if not _real(delta) or not 0.0 < delta < 1.0:
-        msg = f"delta must be a number in (0, 1), far below 1/n, got {shown(delta)}."
-        raise ValueError(msg)
-    if delta < SMALLEST_DELTA:
-        msg = (
-            f"delta must be at least {SMALLEST_DELTA:g}, got {delta:g}: below that the error of "
-            "the noise sampler would count."
-        )
-        raise ValueError(msg)
-    if epsilon > LARGEST_EPSILON:
-        msg = (
-            f"epsilon must be at most {LARGEST_EPSILON:g}, got {epsilon:g}: beyond that a "
-            "guarantee says nothing; use RobustPCA if the rows need no protection."
-        )
-        raise ValueError(msg)
+    epsilon = checked_epsilon(epsilon)
+    delta = default_delta(n) if delta is None else checked_delta(delta)
     if epsilon > 20.0:
         msg = f"epsilon={epsilon:g} is hardly a guarantee; values of at most a few are usual."
         warn(msg, PrivacyWarning, stacklevel=4)
@@ -430,7 +378,7 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
             "person's row; use a delta far below 1/n."
         )
         warn(msg, PrivacyWarning, stacklevel=4)
-    return epsilon, float(delta)
+    return epsilon, delta
 
 
 def checked_public_size(relation: str, public_size: Any, n_rows: int) -> int:
@@ -449,4 +397,4 @@ def checked_public_size(relation: str, public_size: Any, n_rows: int) -> int:
             "public_size, a rough number of rows that is public knowledge."
         )
         raise ValueError(msg)
-    return checked_count("public_size", public_size)
+    return checked_whole("public_size", public_size)

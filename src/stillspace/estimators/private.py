@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
+from stillspace._checks import checked_choice, checked_positive
 from stillspace.estimators._base import merged_options
 from stillspace.estimators._private import PrivateEstimator
-from stillspace.estimators._validation import checked_choice, checked_positive
 from stillspace.privacy import Budget
 from stillspace.recipes import known_recipe
 from stillspace.recipes.facts import CALIBRATIONS

@@ -26,9 +26,11 @@ def accounted(rows: _R) -> _R:
 def check_rows(plan: AnyPlan, rows: Rows) -> None:
     """Refuse rows that a plan could not run on, before a budget is charged and a row is read."""
     accounted(rows)
-    if isinstance(plan, StagedPlan) and rows.bounded:
+    if not isinstance(plan, StagedPlan):
+        return
+    if rows.bounded:
         msg = "A staged plan maps the rows itself: give them as they are, by MemoryRows.of(X)."
         raise ValueError(msg)
-    if rows.n_columns != plan.n_columns and isinstance(plan, StagedPlan):
+    if rows.n_columns != plan.n_columns:
         msg = f"This plan is made for {plan.n_columns} columns; there are {rows.n_columns}."
         raise ValueError(msg)
