@@ -132,6 +132,11 @@ class QuietHalf(Half):
         return QuietNoise(self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class AnyLength(Half):
+    needs_bound: ClassVar[bool] = False
+
+
 class EveryRow(All):
     """A sampling of one's own."""
 
@@ -149,6 +154,7 @@ class OneLook:
     query: object
     large: object = None
     """Asked where there are more than 20 columns."""
+    through: tuple = ()
     name: ClassVar[str] = "one look"
     n_passes: ClassVar[int] = 1
 
@@ -163,7 +169,8 @@ class OneLook:
         if state:
             return None
         query = self.large if self.large is not None and self.D > 20 else self.query
-        return Ask(np.empty((0, 0)), ((SecondMoment(self.D), 0.5), (query, 0.5)))
+        shares = ((SecondMoment(self.D), 0.5), (query, 0.5))
+        return Ask(np.empty((0, 0)), shares, self.through)
 
     def take(self, state, answers):
         return answers
@@ -173,10 +180,10 @@ class OneLook:
         return Outcome(np.linalg.eigh(moment)[1][:, -self.n_components :], moment)
 
 
-def looking(make, large=None):
+def looking(make, large=None, through=()):
     def build(facts, options):
         other = None if large is None else large(facts.D)
-        method = OneLook(facts.D, facts.r, make(facts.D), other)
+        method = OneLook(facts.D, facts.r, make(facts.D), other, through)
         return AdaptivePlan("", method, facts.n, facts.relation, facts.rows_per_person)
 
     return build
@@ -210,6 +217,8 @@ def test_bounds_that_the_search_breaks_are_refused(query):
     ("build", "words"),
     [
         (looking(QuietHalf), "noise of the query must be one of"),
+        (looking(AnyLength), "takes rows of any length"),
+        (looking(Half, through=(Affine.of(scale=np.full(7, 1e-3)),)), "must bound the length"),
         (
             lambda f, o: Plan(
                 "",

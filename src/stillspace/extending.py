@@ -217,6 +217,9 @@ def _check_query(query: Query, known: frozenset[type] | None) -> None:
     if query.noise.shape != query.shape:
         msg = f"The noise of the {query.name} has another shape than its sum."
         raise NotAccountedError(msg)
+    if not getattr(query, "needs_bound", True):
+        msg = f"The {query.name} takes rows of any length, and bounds are searched on unit rows."
+        raise NotAccountedError(msg)
     if known is not None and type(query) not in known:
         msg = (
             f"The query {type(query).__name__} was never asked while its recipe was registered, so "

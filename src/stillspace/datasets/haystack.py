@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._checks import checked_number, checked_whole, is_whole
+from stillspace._checks import checked_number, checked_whole
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 
@@ -141,7 +141,8 @@ def _generator(random_state: RandomState) -> np.random.Generator:
         return np.random.default_rng(int.from_bytes(random_state.bytes(32), "little"))
     if random_state is None or isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state)
-    if is_whole(random_state) and random_state >= 0:
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if whole and random_state >= 0:  # of any size
         return np.random.default_rng(random_state)
     raise ValueError(
         f"random_state={random_state!r} is not a source of randomness: give None, an integer of at "

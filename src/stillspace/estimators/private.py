@@ -173,7 +173,11 @@ class PrivateRobustPCA(PrivateEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call."""
+        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+
+        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
+        `stillspace.rows.Rows` (docs/extending.md).
+        """
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
         known_recipe(self.algorithm, private=True)  # a word, then, from here on
@@ -256,7 +260,11 @@ class PrivatePCA(PrivateEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call."""
+        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+
+        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
+        `stillspace.rows.Rows` (docs/extending.md).
+        """
         bound = self.norm_bound
         if bound is not None:
             bound = checked_positive("norm_bound", bound)
