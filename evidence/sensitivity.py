@@ -4,7 +4,7 @@ from tests.audit.test_sensitivity import hard_floor, naive
 
 from evidence._table import markdown
 from stillspace.audit import Subject, search_sensitivity
-from stillspace.audit.sensitivity import SIZES, _basis
+from stillspace.audit.sensitivity import SIZES, random_basis
 from stillspace.parts.queries import Glad
 
 
@@ -21,7 +21,7 @@ def table() -> str:
         for (query, kernel), found in worst.items()
     ]
     for name, add in (("naive formula (SPEC 9.10)", naive), ("hard floor of 1e-16", hard_floor)):
-        subject = Subject(Glad(20, 2), _basis, 2, add)
+        subject = Subject(Glad(20, 2), random_basis, 2, add)
         found = search_sensitivity(subject, sizes=(*range(1000, 1008), 25_000), points=2)
         rows.append((f"GLAD, {name}", "NumPy", *_largest(found), found[0].tried))
     return markdown(

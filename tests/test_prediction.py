@@ -122,4 +122,4 @@ def test_the_command(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     wrong = CliRunner().invoke(app, ["plan", "-n", "5", "-d", "2", "-r", "2", "--epsilon", "1"])
     assert wrong.exit_code == 2
-    assert "below --features" in wrong.stderr
+    assert "--components must be below --features" in wrong.stderr

@@ -19,7 +19,9 @@ FACES = {
         "PrivateRobustPCA",
         "RobustPCA",
         "__version__",
+        "register_recipe",
     ],
+    "stillspace.extending": ["register_recipe", "unregister_recipe"],
     "stillspace.datasets": [
         "Europe",
         "Genotypes",

@@ -306,7 +306,7 @@ def test_options_of_the_gradient_methods(geometry, output, rows):
         ("dp-ggd", BUDGET, {"start": "guess"}, "'random'"),
         ("dp-ggd", BUDGET, {"geometry": "flat"}, "'geodesic'"),
         ("dp-ggd", BUDGET, {"output": "best"}, "'average'"),
-        ("dp-ggd", BUDGET, {"n_iter": 0}, "at least 1"),
+        ("dp-ggd", BUDGET, {"n_iter": 0}, "whole number in 1…"),
         ("dp-ggd", BUDGET, {"n_iter": 2.5}, "whole number"),
         ("dp-ggd", BUDGET, {"share": 0.0}, "share"),
         ("dp-ggd", BUDGET, {"share": 1.0}, "share below 1"),

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
+    from stillspace.extending import register_recipe
     from stillspace.privacy import Budget, Guarantee
 
 __version__ = "0.1.0"
 
-__all__ = ["Budget", "Guarantee", "PrivatePCA", "PrivateRobustPCA", "RobustPCA", "__version__"]
+__all__ = [
+    "Budget",
+    "Guarantee",
+    "PrivatePCA",
+    "PrivateRobustPCA",
+    "RobustPCA",
+    "__version__",
+    "register_recipe",
+]
 
 _HOMES = {
     "Budget": "stillspace.privacy",
@@ -20,6 +29,7 @@ _HOMES = {
     "PrivatePCA": "stillspace.estimators",
     "PrivateRobustPCA": "stillspace.estimators",
     "RobustPCA": "stillspace.estimators",
+    "register_recipe": "stillspace.extending",
 }
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable
+from numbers import Integral, Real
 from typing import Any
-
-import numpy as np
 
 _LONGEST, _LARGEST = 60, 2**62
 
 
 def shown(value: Any) -> str:
     """Return a word or a number as it is, of anything else the type alone: it may hold records."""
-    if isinstance(value, int | np.integer) and abs(int(value)) >= _LARGEST:
+    if isinstance(value, Integral) and abs(int(value)) >= _LARGEST:
         return "a whole number of 2**62 or more in size"  # Python would not even print the longest
     if isinstance(value, str) and len(value) > _LONGEST:
         return f"a text of {len(value)} characters"
-    if value is None or isinstance(value, str | bool | int | float | np.integer | np.floating):
+    if value is None or isinstance(value, str | Real):
         return repr(value)
     return f"a value of type {type(value).__name__}"
 

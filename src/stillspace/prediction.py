@@ -15,6 +15,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
+from stillspace._checks import default_delta
 from stillspace._limits import LARGEST_EPSILON
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
@@ -97,7 +98,7 @@ class Prediction:
         remedy = (
             f"at this number of rows epsilon ≈ {needed:.2g} is needed"
             if isfinite(needed)
-            else "no epsilon up to 50 is enough at this number of rows"
+            else f"no epsilon up to {LARGEST_EPSILON:g} is enough at this number of rows"
         )
         narrower = ", or fewer columns (sketch=)" if self.D > 100 else ""
         return f"{facts} Hopeless: the subspace would be mostly noise; {remedy}{narrower}."
@@ -140,7 +141,7 @@ inliers with noise 0.1. Hopeless: the subspace would be mostly noise; at this nu
 epsilon ≈ 2.8 is needed.
     """
     _check(n, D, r, inlier_share, inlier_noise, inlier_anisotropy, relation)
-    delta = min(n**-1.5, 1e-6) if delta is None else delta
+    delta = default_delta(n) if delta is None else delta
     mu = mu_from_budget(epsilon, delta)
     replaced = relation == "replace-one"
     gradient, moment = (2.0, sqrt(2.0)) if replaced else (1.0, 1.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stillspace.audit import Subject, search_sensitivity
-from stillspace.audit.sensitivity import KINDS, STORAGES, _basis, subjects
+from stillspace.audit.sensitivity import KINDS, STORAGES, random_basis, subjects
 from stillspace.parts.queries import Glad
 from stillspace.parts.queries import __dict__ as defined
 
@@ -61,7 +61,7 @@ def hard_floor(X, V):
 
 
 def test_the_naive_formula_blows_up():
-    (found,) = search_sensitivity(Subject(Glad(6, 2), _basis, 2, naive), sizes=(8,), points=1)
+    (found,) = search_sensitivity(Subject(Glad(6, 2), random_basis, 2, naive), sizes=(8,), points=1)
     assert found.term > 1e10
     assert not found.ok
 
@@ -69,7 +69,7 @@ def test_the_naive_formula_blows_up():
 def test_a_hard_floor_at_rounding_level_blows_up():
     """One row more, and a matrix product changes the low bits of the others."""
     sizes = range(1000, 1008)
-    subject = Subject(Glad(20, 2), _basis, 2, hard_floor)
+    subject = Subject(Glad(20, 2), random_basis, 2, hard_floor)
     (found,) = search_sensitivity(subject, sizes=sizes, points=1)
     assert found.added > 10
     assert found.term < 1 + 1e-9

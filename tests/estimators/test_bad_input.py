@@ -225,7 +225,7 @@ def test_bad_privacy_parameters(make, params, words):
         ({"algorithm": "ggd"}, "RobustPCA"),
         ({"algorithm": "dp-sggd", "batch_size": 61}, "1…60"),
         ({"batch_size": 3}, "no option 'batch_size'"),
-        ({"algorithm": "dp-ggd", "n_iter": 0}, "at least 1"),
+        ({"algorithm": "dp-ggd", "n_iter": 0}, "whole number in 1…"),
         ({"calibration": "guess"}, "'as-printed'"),
         ({"algorithm_options": {"speed": 1}}, "no option 'speed'"),
     ],

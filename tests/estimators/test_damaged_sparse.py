@@ -206,7 +206,7 @@ def test_damaged_sparse_arrays_get_one_sentence_and_nothing_is_charged(name, tmp
 
     X = table()
     fitted = [RobustPCA(2, algorithm="pca").fit(X), PrivatePCA(2).fit(X)]
-    monkeypatch.setattr(_private, "plan_stages", never)  # the charge follows the plan
+    monkeypatch.setattr(_private, "plan_fit", never)  # the charge follows the plan
     budget = Budget(tmp_path / "ledger", 3.0, 1e-5)
     hidden = {"neighboring_relation": "add-or-remove-one", "public_size": 50}
     told = Counter()

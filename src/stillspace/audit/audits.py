@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
+from stillspace._checks import checked_whole
 from stillspace._shown import checked_words, is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.audit.attacks import (
@@ -242,9 +243,7 @@ def _function_target(
 
 def _check_numbers(runs: int, canaries: int, confidence: float) -> None:
     for name, value, least in (("runs", runs, 8), ("canaries", canaries, 1)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            msg = f"{name} must be a whole number of at least {least}, got {shown(value)}."
-            raise ValueError(msg)
+        checked_whole(name, value, least)
     if not 0.5 <= confidence < 1.0:
         msg = f"confidence must lie in [0.5, 1), got {confidence!r}."
         raise ValueError(msg)

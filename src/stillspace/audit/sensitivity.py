@@ -114,7 +114,7 @@ class Finding:
         return self.worst <= 1.0
 
 
-def _basis(rng: np.random.Generator, D: int, r: int) -> FloatArray:
+def random_basis(rng: np.random.Generator, D: int, r: int) -> FloatArray:
     """Return an orthonormal basis, a third of the time not quite one."""
     V = np.linalg.qr(rng.standard_normal((D, r)))[0]
     kind = rng.integers(6)
@@ -127,7 +127,7 @@ def _basis(rng: np.random.Generator, D: int, r: int) -> FloatArray:
 
 def _matrix(rng: np.random.Generator, D: int, r: int) -> FloatArray:
     """Return a symmetric matrix of trace r, sometimes a projector, sometimes with values past 1."""
-    V = _basis(rng, D, r)
+    V = random_basis(rng, D, r)
     if rng.integers(2):
         P = V @ V.T
     else:
@@ -156,17 +156,17 @@ def _nowhere(rng: np.random.Generator, D: int, r: int) -> FloatArray:  # noqa: A
 def subjects(D: int, r: int) -> list[Subject]:
     """Return every query with a bound: the one list of what is searched."""
     return [
-        Subject(Glad(D, r), _basis, r),
-        Subject(Glad(D, r, cut=_CUT), _basis, r),
-        Subject(Curvature(D, r, _CAP, _CUT), _basis, r),
-        Subject(CurvatureMatrix(D, r, _CAP, _CUT), _basis, r),
+        Subject(Glad(D, r), random_basis, r),
+        Subject(Glad(D, r, cut=_CUT), random_basis, r),
+        Subject(Curvature(D, r, _CAP, _CUT), random_basis, r),
+        Subject(CurvatureMatrix(D, r, _CAP, _CUT), random_basis, r),
         Subject(Reaper(D, r), _matrix, r),
         Subject(SecondMoment(D), _nowhere, r),
-        Subject(ScoreMoment(D, r), _basis, r),
-        Subject(GladCost(D, r), _basis, r),
-        Subject(ScoreSquares(D, r), _basis, r),
-        Subject(DistanceCounts(D, r, (PRIVATE_FLOOR, _CAP, _CUT)), _basis, r),
-        Subject(FourthMoment(D, r), _basis, r),
+        Subject(ScoreMoment(D, r), random_basis, r),
+        Subject(GladCost(D, r), random_basis, r),
+        Subject(ScoreSquares(D, r), random_basis, r),
+        Subject(DistanceCounts(D, r, (PRIVATE_FLOOR, _CAP, _CUT)), random_basis, r),
+        Subject(FourthMoment(D, r), random_basis, r),
         Subject(AngleCounts(D, 2 * r, 36), _directions, r),
         Subject(GeometricMedian(D), _centre, r),
         Subject(MedianCost(D), _centre, r),
@@ -364,6 +364,7 @@ def search_sensitivity(
     subject: Subject | None = None,
     *,
     storages: Iterable[str] | None = None,
+    kernels: Iterable[str] | None = None,
     sizes: Sequence[int] = SIZES,
     points: int = 3,
     random_state: int | None = 0,
@@ -376,6 +377,8 @@ def search_sensitivity(
         None means all queries of the library, in two shapes.
     storages : names, default=None
         Of `float64`, `float64, by columns`, `float32`, `int8`, `uint8`, `sparse`; None means all.
+    kernels : names, default=None
+        Of the ways in which sums are computed (`blocks`, `passes`, …); None means all.
     sizes : numbers, default=SIZES
         Data sets of n rows are compared with n + 1 and with n, one replaced.
     points : int, default=3
@@ -402,7 +405,9 @@ def search_sensitivity(
         raise ValueError(msg)
     found = []
     for tried in every:
-        for kernel, add in _ways(tried).items():
+        ways = _ways(tried)
+        chosen = ways if kernels is None else {name: ways[name] for name in kernels}
+        for kernel, add in chosen.items():
             for storage in names if tried.add is None else ["scaled rows"]:
                 rng = np.random.default_rng(random_state)
                 found.append(_searched(tried, kernel, add, storage, rng, sizes, points))
@@ -455,6 +460,7 @@ def _subspace(point: FloatArray, rng: np.random.Generator, D: int, r: int) -> Fl
 def _rows_apart(query: Query, add: AddsUp, table: Table, point: FloatArray) -> FloatArray:
     """Return the longest term and the largest difference of two, over what is allowed."""
     terms = np.array([add(table[i : i + 1], point).ravel() for i in range(table.shape[0])])
+    terms = terms * _units(query)
     terms = np.where(np.isfinite(terms), terms, np.inf)
     error = query.term_error
     with np.errstate(all="ignore"):
@@ -489,8 +495,17 @@ def _sets_apart(
         event = replace(release, z=1e-3).event(0)
         limits.append(event.sensitivity(relation))  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
-        gaps = [float(np.linalg.norm(np.ravel(x - here))) for x in (more, other)]
+        units = _units(query)
+        gaps = [float(np.linalg.norm(np.ravel(x - here) * units)) for x in (more, other)]
     return np.array([_over(gap, limit) for gap, limit in zip(gaps, limits, strict=True)])
+
+
+def _units(query: Query) -> FloatArray:
+    """Return what each entry of a sum counts for: noise that is not the same on all hides less.
+
+    Symmetric noise, for example, shows the upper triangle alone, and shows it twice.
+    """
+    return np.asarray(np.sqrt(query.noise.precision)).ravel()
 
 
 def _over(gap: float, limit: float) -> float:

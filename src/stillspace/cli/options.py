@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import isfinite
 
-from stillspace._limits import LARGEST_EPSILON, RELATIONS, SMALLEST_DELTA
+from stillspace._checks import checked_delta, checked_epsilon, checked_positive, checked_whole
+from stillspace._limits import RELATIONS
 from stillspace.cli.console import UsageError
 
-_MOST = 2**62
+
+@contextmanager
+def _as_usage() -> Iterator[None]:
+    """Turn a refusal of a value into one of the command."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def check_loss(epsilon: float | None, delta: float | None) -> None:
     """Refuse a privacy loss that no fit can have; None is allowed."""
-    if epsilon is not None and not 0.0 < epsilon <= LARGEST_EPSILON:
-        msg = f"--epsilon must be a number in (0, {LARGEST_EPSILON:g}], got {epsilon:g}."
-        raise UsageError(msg)
-    if delta is not None and not SMALLEST_DELTA <= delta < 1.0:
-        msg = (
-            f"--delta must be a number of at least {SMALLEST_DELTA:g} and below 1 (far below 1/n), "
-            f"got {delta:g}."
-        )
-        raise UsageError(msg)
+    with _as_usage():
+        if epsilon is not None:
+            checked_epsilon(epsilon, "--epsilon")
+        if delta is not None:
+            checked_delta(delta, "--delta")
 
 
 def check_relation(relation: str) -> None:
@@ -56,10 +61,9 @@ def check_word(name: str, word: str, allowed: Sequence[str]) -> None:
 
 def check_count(name: str, value: int | None, least: int = 1) -> None:
     """Refuse a whole number that is too small, or larger than arithmetic takes; None is allowed."""
-    if value is not None and not least <= value < _MOST:
-        got = value if abs(value) < _MOST else "a number of 2**62 or more in size"
-        msg = f"{name} must be a whole number of at least {least}, got {got}."
-        raise UsageError(msg)
+    with _as_usage():
+        if value is not None:
+            checked_whole(name, value, least)
 
 
 def check_shape(rows: int, features: int, components: int) -> None:
@@ -74,9 +78,9 @@ def check_shape(rows: int, features: int, components: int) -> None:
 
 def check_positive(name: str, value: float | None) -> None:
     """Refuse what is no positive finite number; None is allowed."""
-    if value is not None and not (isfinite(value) and value > 0.0):
-        msg = f"{name} must be a positive number, got {value:g}."
-        raise UsageError(msg)
+    with _as_usage():
+        if value is not None:
+            checked_positive(name, value)
 
 
 def whole_number(name: str, text: str, words: tuple[str, ...], least: int) -> int | str:

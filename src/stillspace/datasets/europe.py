@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._checks import checked_whole
 from stillspace._typing import FloatArray
-from stillspace.datasets.haystack import RandomState, _generator, _integer
+from stillspace.datasets.haystack import RandomState, _generator
 
 __all__ = ["Europe", "Genotypes", "load_popres", "make_europe", "make_genotypes"]
 
@@ -142,7 +143,7 @@ def make_europe(n_samples: int = 1387, *, random_state: RandomState = None) -> E
     -------
     Europe
     """
-    n = _integer("n_samples", n_samples, 50)
+    n = checked_whole("n_samples", n_samples, 50)
     rng = _generator(random_state)
     weights = np.array([people for *_, people in _COUNTRIES.values()], dtype=np.float64)
     which = np.sort(rng.choice(len(weights), size=n, p=weights / weights.sum()))
@@ -185,8 +186,8 @@ def make_genotypes(
     -------
     Genotypes
     """
-    D = _integer("n_features", n_features, 2)
-    m = _integer("n_outliers", n_outliers, 0)
+    D = checked_whole("n_features", n_features, 2)
+    m = checked_whole("n_outliers", n_outliers, 0)
     rng = _generator(random_state)
     people = europe.scores * np.sqrt(europe.eigenvalues)
     others = rng.uniform(-0.5, 0.5, (m, OUTLIER_RANK))

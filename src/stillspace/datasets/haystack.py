@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, isfinite, sqrt
-from numbers import Integral, Real
+from math import sqrt
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._checks import checked_number, checked_whole
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 
@@ -88,9 +88,9 @@ def make_haystack(
         A named tuple `(X, components, inliers, center)`.
     """
     n, D, r = _check_shape(n_samples, n_features, n_components)
-    n_inliers = round(_real("inlier_ratio", inlier_ratio, 0.0, 1.0) * n)
-    noise = _real("inlier_noise", inlier_noise, 0.0)
-    shift = _real("center_shift", center_shift, 0.0)
+    n_inliers = round(checked_number("inlier_ratio", inlier_ratio, 0.0, 1.0, inside=False) * n)
+    noise = checked_number("inlier_noise", inlier_noise, 0.0, inside=False)
+    shift = checked_number("center_shift", center_shift, 0.0, inside=False)
     scales = _check_scales(inlier_scales, r)
     rank, spread = _check_outliers(outliers, outlier_rank, cluster_spread, D, r)
     rng = _generator(random_state)
@@ -141,7 +141,8 @@ def _generator(random_state: RandomState) -> np.random.Generator:
         return np.random.default_rng(int.from_bytes(random_state.bytes(32), "little"))
     if random_state is None or isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state)
-    if _is_integer(random_state) and random_state >= 0:
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if whole and random_state >= 0:  # of any size
         return np.random.default_rng(random_state)
     raise ValueError(
         f"random_state={random_state!r} is not a source of randomness: give None, an integer of at "
@@ -149,29 +150,10 @@ def _generator(random_state: RandomState) -> np.random.Generator:
     )
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _integer(name: str, value: int, low: int) -> int:
-    if not _is_integer(value) or value < low:
-        raise ValueError(f"{name}={value!r} is not possible: give an integer of at least {low}.")
-    return int(value)
-
-
-def _real(name: str, value: object, low: float, high: float = inf) -> float:
-    if not isinstance(value, bool) and isinstance(value, Real):
-        number = float(value)
-        if isfinite(number) and low <= number <= high:
-            return number
-    allowed = f"of at least {low:g}" if high == inf else f"from {low:g} to {high:g}"
-    raise ValueError(f"{name}={value!r} is not possible: give a finite number {allowed}.")
-
-
 def _check_shape(n_samples: int, n_features: int, n_components: int) -> tuple[int, int, int]:
-    n = _integer("n_samples", n_samples, 1)
-    D = _integer("n_features", n_features, 2)
-    r = _integer("n_components", n_components, 1)
+    n = checked_whole("n_samples", n_samples, 1)
+    D = checked_whole("n_features", n_features, 2)
+    r = checked_whole("n_components", n_components, 1)
     if r >= D:
         raise ValueError(
             f"n_components={r} is not below n_features={D}: a subspace that is the whole space has "
@@ -213,9 +195,11 @@ def _check_outliers(
             f"cluster_spread={spread!r} has no effect with outliers={kind!r}: leave it out, or set "
             "outliers='cluster'."
         )
-    rank = min(5 * r, D) if rank is None else _integer("outlier_rank", rank, 1)
+    rank = min(5 * r, D) if rank is None else checked_whole("outlier_rank", rank, 1)
     if rank > D:
         raise ValueError(
             f"outlier_rank={rank} is above n_features={D}: give an integer from 1 to {D}."
         )
-    return rank, 0.1 if spread is None else _real("cluster_spread", spread, 0.0)
+    return rank, 0.1 if spread is None else checked_number(
+        "cluster_spread", spread, 0.0, inside=False
+    )

@@ -11,22 +11,17 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
+from stillspace._checks import checked_choice, checked_positive, checked_whole
 from stillspace._shown import checked_words
 from stillspace.estimators._base import SubspaceEstimator, generator
+from stillspace.estimators._source import source_of
 from stillspace.estimators._validation import (
-    as_array,
-    checked_array,
     checked_budget,
-    checked_choice,
     checked_code,
     checked_components,
-    checked_count,
-    checked_positive,
     checked_public_size,
-    checked_shape,
     checked_type,
     checked_vector,
-    told_shape,
 )
 from stillspace.estimators._width import (
     NARROWED_WIDTH,
@@ -39,9 +34,9 @@ from stillspace.plans.fixed import GivenStart, fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
-from stillspace.recipes import Facts
+from stillspace.recipes import Facts, known_recipe
 from stillspace.recipes.fits import SUMMARIES, distance_quantiles, plan_fit
-from stillspace.rows import Affine, Clip, MemoryRows, Pairs, Sketch, Sphere
+from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
 from stillspace.rows.maps import View, width
 from stillspace.run import Result, run
 
@@ -95,13 +90,22 @@ class PrivateEstimator(SubspaceEstimator):
         relation = checked_choice("neighboring_relation", self.neighboring_relation, RELATIONS)
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
-        X = self._with_shape(X)
-        shape = checked_shape(X, hidden=hidden)
-        n = checked_public_size(relation, self.public_size, shape[0])
+        checked_type("budget", self.budget, Budget)
+        charged = self.budget is not None
+        source = source_of(X, hidden=hidden, finite=raising, charged=charged)
+        n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         plan = self._plan(
-            n, shape[1], (epsilon, delta), algorithm, options, calibration, norm_bound, cut_pairs
+            n,
+            source.shape[1],
+            (epsilon, delta),
+            algorithm,
+            options,
+            calibration,
+            norm_bound,
+            cut_pairs,
         )
+        source.check(plan)
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
         if self.budget is not None:
@@ -115,20 +119,16 @@ class PrivateEstimator(SubspaceEstimator):
                 plan=fingerprint(plan),
                 not_private_because=reasons,
             )
-        least = 0 if hidden else 2
-        X = checked_array(self, X, reset=True, min_samples=least, finite=raising, hidden=hidden)
-        if X.shape != shape:
-            msg = "X changed its shape between two reads; pass a NumPy array."
-            raise ValueError(msg)
+        rows = source.rows(self)
         # From here on a row is read only through a Release.
-        result = run(plan, MemoryRows.of(X), rng)
+        result = run(plan, rows, rng)
         self._set_result(result, plan)
         self.privacy_ = Guarantee.from_event(
             result.event,
             plan.relation,
             delta,
             not_private_because=reasons,
-            assumptions=self._assumptions(plan, n),
+            assumptions=self._assumptions(plan, n, source.stated),
         )
         if self.random_state is not None:
             msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
@@ -235,7 +235,7 @@ class PrivateEstimator(SubspaceEstimator):
             epsilon=epsilon,
             delta=delta,
             relation=self.neighboring_relation,  # type: ignore[arg-type]
-            rows_per_person=checked_count("rows_per_person", self.rows_per_person),
+            rows_per_person=checked_whole("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
             unit=unit,
         )
@@ -266,25 +266,12 @@ class PrivateEstimator(SubspaceEstimator):
         levels = np.array(QUANTILES)
         self.distance_quantiles_ = None if counts is None else distance_quantiles(counts, levels)
 
-    def _with_shape(self, X: Any) -> Any:
-        """Return X, converted if its shape cannot be told otherwise and no budget forbids it."""
-        checked_type("budget", self.budget, Budget)
-        if told_shape(X) is not None:
-            return X
-        if self.budget is not None:
-            msg = (
-                f"the shape of a {type(X).__name__} cannot be told without reading it, and with a "
-                "budget nothing is read before it is charged; pass an array or a data frame."
-            )
-            raise TypeError(msg)
-        return as_array(X)
-
     def _not_private_because(self, calibration: str) -> tuple[str, ...]:
         seeded = (_SEEDED,) if self.random_state is not None else ()
         printed = (_AS_PRINTED,) if calibration == "as-printed" else ()
         return seeded + printed
 
-    def _assumptions(self, plan: StagedPlan, n: int) -> tuple[str, ...]:
+    def _assumptions(self, plan: StagedPlan, n: int, source: tuple[str, ...]) -> tuple[str, ...]:
         """Return what the guarantee takes for granted and what it does not cover (SPEC 4)."""
         k = self.rows_per_person
         given = isinstance(getattr(plan.main, "start", None), GivenStart)
@@ -305,6 +292,8 @@ class PrivateEstimator(SubspaceEstimator):
         if self.nonfinite == "raise":
             stated.append("that no entry is NaN or infinite is public")
         stated += [
+            *known_recipe(plan.name, private=True).stated,
+            *source,
             "the names, types and number of the columns are public, and that every cell reads as a "
             "number or is missing",
             "the words of the ChaCha20 generator, keyed by the system, are as good as random",

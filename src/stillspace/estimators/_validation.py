@@ -12,11 +12,19 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from stillspace._limits import LARGEST_EPSILON, SMALLEST_DELTA
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import checked_choice as checked_choice  # noqa: PLC0414
+from stillspace._checks import (
+    checked_delta,
+    checked_epsilon,
+    checked_whole,
+    default_delta,
+    is_number,
+)
+from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._sparse import check_sparse, sparse_rows
 from stillspace.exceptions import PrivacyWarning
+from stillspace.rows import Rows
 
 STORAGE_TYPES = (np.float64, np.float32, np.int8, np.uint8)
 """Types that are read as they are; anything else is converted to float64 first."""
@@ -71,6 +79,7 @@ def as_array(X: Any) -> AnyArray:
     cell of text it would turn every number into text. So a list is read row by row, and one row
     never changes how another row is read.
     """
+    check_kind(X)
     if _is_listed(X):
         shape = told_shape(X) or ()
         if len(shape) == 2:
@@ -94,6 +103,18 @@ def _is_listed(X: Any) -> bool:
     if any(hasattr(X, name) for name in typed):
         return False
     return isinstance(X, Sequence) or all(hasattr(X, n) for n in ("__len__", "__getitem__"))
+
+
+def _is_array_like(X: Any) -> bool:
+    """Return whether X converts to an array of cells."""
+    converts = ("__array__", "__array_interface__", "__array_struct__")
+    if sparse.issparse(X) or any(hasattr(X, name) for name in converts) or _is_listed(X):
+        return True
+    try:
+        memoryview(X)
+    except TypeError:
+        return False
+    return True
 
 
 def _from_rows(X: Any, D: int) -> FloatArray:
@@ -183,7 +204,19 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
 
 
 def check_kind(X: Any) -> None:
-    """Refuse kinds of tables that would be read as something else, before a cell is read."""
+    """Refuse what is no table, or would be read as something else, before a cell is read."""
+    if isinstance(X, Rows):
+        msg = (
+            f"{type(X).__name__} are Rows, which the private estimators alone take, and only in "
+            "fit; pass an array, a sparse matrix or a data frame."
+        )
+        raise TypeError(msg)
+    if told_shape(X) is not None and not _is_array_like(X):
+        msg = (
+            f"A {type(X).__name__} has a shape, but it is neither an array, a sparse matrix, a "
+            "data frame nor Rows; convert it to a NumPy array first."
+        )
+        raise TypeError(msg)
     rows = X if isinstance(X, list | tuple) else ()
     if isinstance(X, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
         msg = (
@@ -275,30 +308,15 @@ def _number(cell: Any) -> float:
         return inf
 
 
-def _whole(value: Any) -> bool:
-    """Whether it is a whole number that other arithmetic can take: Python's own have no end."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return whole and abs(int(value)) < 2**62
-
-
-def _real(value: Any) -> bool:
-    return _whole(value) or isinstance(value, float | np.floating)
-
-
 def checked_components(n_components: Any, D: int, n: int, unit: str = "rows") -> int:
     """Return r; None means min(2, D − 1). `unit` is what there are n of."""
     if n_components is None:
         return min(2, D - 1)
-    if not _whole(n_components) or not 1 <= n_components < D:
-        msg = (
-            f"n_components must be a whole number in 1…{D - 1} (below the number of features), "
-            f"got {shown(n_components)}."
-        )
+    r = checked_whole("n_components", n_components, 1, D - 1, why="below the number of features")
+    if n < r:
+        msg = f"n_components={r} needs at least as many {unit}; there are {n}."
         raise ValueError(msg)
-    if n < n_components:
-        msg = f"n_components={n_components} needs at least as many {unit}; there are {n}."
-        raise ValueError(msg)
-    return int(n_components)
+    return r
 
 
 def checked_vector(
@@ -332,31 +350,12 @@ def checked_code(name: str, value: Any) -> float | None:
     """Return the number that stands for a missing cell, or None."""
     if value is None:
         return None
-    if not _real(value) or not isfinite(value):
+    if not is_number(value) or not isfinite(value):
         msg = (
             f"{name} must be None or the number that stands for a missing cell, got {shown(value)}."
         )
         raise ValueError(msg)
     return float(value)
-
-
-def checked_positive(name: str, value: Any) -> float:
-    """Return a finite positive number."""
-    if not (_real(value) and value > 0.0):
-        msg = f"{name} must be a number in (0, ∞), got {shown(value)}."
-        raise ValueError(msg)
-    if not isfinite(value):
-        msg = f"{name} must be finite, got {shown(value)}."
-        raise ValueError(msg)
-    return float(value)
-
-
-def checked_count(name: str, value: Any) -> int:
-    """Return a whole number of at least 1."""
-    if not _whole(value) or value < 1:
-        msg = f"{name} must be a whole number of at least 1, got {shown(value)}."
-        raise ValueError(msg)
-    return int(value)
 
 
 def checked_type(name: str, value: Any, kind: type) -> None:
@@ -366,35 +365,10 @@ def checked_type(name: str, value: Any, kind: type) -> None:
         raise TypeError(msg)
 
 
-def checked_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return one of the allowed words."""
-    if not is_word_of(value, allowed):
-        words = ", ".join(map(repr, allowed))
-        msg = f"{name} must be one of {words}, got {shown(value)}."
-        raise ValueError(msg)
-    return str(value)
-
-
 def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
     """Return (ε, δ), δ by default `min(n^−1.5, 1e-6)`; warn where a promise is hardly one."""
-    epsilon = checked_positive("epsilon", epsilon)
-    if delta is None:
-        delta = min(float(n) ** -1.5, 1e-6)
-    if not _real(delta) or not 0.0 < delta < 1.0:
-        msg = f"delta must be a number in (0, 1), far below 1/n, got {shown(delta)}."
-        raise ValueError(msg)
-    if delta < SMALLEST_DELTA:
-        msg = (
-            f"delta must be at least {SMALLEST_DELTA:g}, got {delta:g}: below that the error of "
-            "the noise sampler would count."
-        )
-        raise ValueError(msg)
-    if epsilon > LARGEST_EPSILON:
-        msg = (
-            f"epsilon must be at most {LARGEST_EPSILON:g}, got {epsilon:g}: beyond that a "
-            "guarantee says nothing; use RobustPCA if the rows need no protection."
-        )
-        raise ValueError(msg)
+    epsilon = checked_epsilon(epsilon)
+    delta = default_delta(n) if delta is None else checked_delta(delta)
     if epsilon > 20.0:
         msg = f"epsilon={epsilon:g} is hardly a guarantee; values of at most a few are usual."
         warn(msg, PrivacyWarning, stacklevel=4)
@@ -404,7 +378,7 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
             "person's row; use a delta far below 1/n."
         )
         warn(msg, PrivacyWarning, stacklevel=4)
-    return epsilon, float(delta)
+    return epsilon, delta
 
 
 def checked_public_size(relation: str, public_size: Any, n_rows: int) -> int:
@@ -423,4 +397,4 @@ def checked_public_size(relation: str, public_size: Any, n_rows: int) -> int:
             "public_size, a rough number of rows that is public knowledge."
         )
         raise ValueError(msg)
-    return checked_count("public_size", public_size)
+    return checked_whole("public_size", public_size)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from stillspace._checks import is_whole
 from stillspace._shown import shown
 from stillspace.rows import Sketch
 
@@ -43,7 +42,7 @@ def chosen_sketch(
     if isinstance(sketch, str) and sketch == "auto":
         width = max(LEAST_WIDTH, round(factor * n * mu))
         return Sketch(D, width, SEED) if n < D and 2 * width <= D else None
-    if not isinstance(sketch, int | np.integer) or not 2 <= sketch < D:
+    if not is_whole(sketch) or not 2 <= sketch < D:
         msg = (
             "sketch must be None, 'auto', a Sketch, or a whole number of columns below the number "
             f"of features, got {shown(sketch)}."

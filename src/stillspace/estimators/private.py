@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
+from stillspace._checks import checked_choice, checked_positive
 from stillspace.estimators._base import merged_options
 from stillspace.estimators._private import PrivateEstimator
-from stillspace.estimators._validation import checked_choice, checked_positive
 from stillspace.privacy import Budget
 from stillspace.recipes import known_recipe
 from stillspace.recipes.facts import CALIBRATIONS
@@ -182,7 +182,11 @@ class PrivateRobustPCA(PrivateEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call."""
+        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+
+        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
+        `stillspace.rows.Rows` (docs/extending.md).
+        """
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
         known_recipe(self.algorithm, private=True)  # a word, then, from here on
@@ -265,7 +269,11 @@ class PrivatePCA(PrivateEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call."""
+        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+
+        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
+        `stillspace.rows.Rows` (docs/extending.md).
+        """
         bound = self.norm_bound
         if bound is not None:
             bound = checked_positive("norm_bound", bound)

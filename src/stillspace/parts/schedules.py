@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Protocol
+
+from stillspace._checks import checked_number
 
 
 def _check(name: str, value: float, least: float = 0.0) -> None:
     """Raise unless `value` is finite and above 0, and at least `least`."""
-    if not (isfinite(value) and value > 0.0 and value >= least):
-        allowed = f"at least {least:g}" if least else "in (0, ∞)"
-        msg = f"{name} of a schedule must be {allowed}, got {value!r}."
-        raise ValueError(msg)
+    checked_number(f"{name} of a schedule", value, least, inside=least == 0.0)
 
 
 class Schedule(Protocol):

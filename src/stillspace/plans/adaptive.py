@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import SAMPLER_ERROR
@@ -85,8 +85,9 @@ class Method(Protocol):
     A method is a frozen dataclass of public facts; its state is made new, not changed.
     """
 
-    name: ClassVar[str]
-    """What it is, in a few words."""
+    @property
+    def name(self) -> str:
+        """What it is, in a few words."""
 
     @property
     def D(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._limits import LARGEST_EPSILON
 from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure
 from stillspace.prediction import USEFUL, Prediction
 
@@ -33,7 +34,7 @@ def draw_expected_error(prediction: Prediction) -> Any:
 def _panel(axes: Any, name: str, at: Prediction) -> None:
     """Draw both methods over one of the facts."""
     here = getattr(at, name)
-    values = [value for value in here * FACTORS if name == "n" or value <= 50.0]
+    values = [value for value in here * FACTORS if name == "n" or value <= LARGEST_EPSILON]
     if name == "n":
         values = sorted({max(2, round(value)) for value in values})
     found = [at.changed(**{name: value}) for value in values]

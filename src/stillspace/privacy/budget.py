@@ -10,12 +10,21 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
 
+from stillspace._checks import checked_delta, checked_epsilon, checked_whole
 from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
 from stillspace.privacy.chain import Entry
 from stillspace.privacy.events import ComposedEvent, Relation
-from stillspace.privacy.filters import Kind, Tally, Terms, charge_of, fixed_terms
+from stillspace.privacy.filters import (
+    SMALLEST_DELTA,
+    Kind,
+    Tally,
+    Terms,
+    charge_of,
+    checked_orders,
+    fixed_terms,
+)
 from stillspace.privacy.ledger import LedgerFile, Link, Proposal
 
 Mode: TypeAlias = Literal["open-or-create", "open", "create"]
@@ -88,13 +97,16 @@ class Budget:
         self._ledger = LedgerFile(self._path, _checked_timeout(timeout))
         if not is_word_of(mode, MODES):
             raise ValueError(f"mode is {shown(mode)}; it must be one of {', '.join(MODES)}.")
+        # Checked before a file is made, and as the numbers that a ledger holds.
         given = {
-            "epsilon": epsilon,
-            "delta": delta,
+            "epsilon": None if epsilon is None else checked_epsilon(epsilon),
+            "delta": None if delta is None else checked_delta(delta, smallest=SMALLEST_DELTA),
             "kind": kind,
-            "orders": None if orders is None else tuple(orders),
+            "orders": None if orders is None else checked_orders(orders),
             "neighboring_relation": neighboring_relation,
-            "rows_per_person": rows_per_person,
+            "rows_per_person": None
+            if rows_per_person is None
+            else checked_whole("rows_per_person", rows_per_person),
         }
         if mode == "create" or (mode != "open" and not os.path.lexists(self._path)):
             made = self._create(given)

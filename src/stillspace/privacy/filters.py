@@ -24,10 +24,12 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
+from stillspace._checks import checked_delta, checked_epsilon, checked_positive, checked_whole
 from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import NotAccountedError
 from stillspace.privacy.accounting import SAMPLER_SHARE
@@ -44,11 +46,12 @@ from stillspace.privacy.renyi import (
 Kind: TypeAlias = Literal["gaussian", "renyi"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+SMALLEST_DELTA = 1e-300
+"""Of a ledger: what is set aside for the sampler's error is part of it."""
 UNIT = Fraction(1, 1 << 100)
 """Of μ² and of a Rényi divergence."""
 SAMPLER_UNIT = Fraction(1, 1 << 256)
 """Of the sampler's total-variation error."""
-_LARGEST_EPSILON = 50.0
 _SAMPLER_ERROR = 2.0**-88
 """What is set aside if δ allows: 2⁴⁰ coordinates of our sampler's 2⁻¹²⁸."""
 _SMALLEST_SHARE = 2.0**-50
@@ -113,14 +116,11 @@ def fixed_terms(
     rows_per_person: Any = 1,
 ) -> Terms:
     """Return the terms of a new ledger, its limits computed and rounded down."""
-    epsilon, delta = _checked_budget(epsilon, delta)
+    epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, smallest=SMALLEST_DELTA)
     check_relation(neighboring_relation)
     if not is_word_of(kind, KINDS):
         raise ValueError(f"kind is {shown(kind)}; a ledger's kind is one of {', '.join(KINDS)}.")
-    if isinstance(rows_per_person, bool) or not isinstance(rows_per_person, int):
-        raise TypeError(f"rows_per_person is {shown(rows_per_person)}; it must be a whole number.")
-    if rows_per_person < 1:
-        raise ValueError(f"rows_per_person is {rows_per_person!r}; it must be at least 1.")
+    rows_per_person = checked_whole("rows_per_person", rows_per_person)
     share = min(
         max(_SMALLEST_SHARE, (1 + math.exp(epsilon)) * _SAMPLER_ERROR / delta), SAMPLER_SHARE
     )
@@ -132,7 +132,8 @@ def fixed_terms(
         limits = [Fraction(_mu_limit(epsilon, delta, share * delta)) ** 2]
     else:
         ideal = delta * (1 - share) * (1 - 1e-15)
-        orders = _checked_orders(orders, epsilon, ideal)
+        usual = (usual_order(epsilon, ideal),)
+        orders = usual if orders is None else checked_orders(orders)
         each = ideal / len(orders) * (1 - 1e-15)
         limits = [Fraction(divergence_limit(epsilon, each, a)) for a in orders]
         _check_limits(orders, limits, epsilon, delta)
@@ -164,26 +165,9 @@ def _mu_limit(epsilon: float, delta: float, aside: float) -> float:
     return mu
 
 
-def _checked_budget(epsilon: Any, delta: Any) -> tuple[float, float]:
-    try:
-        epsilon, delta = float(epsilon), float(delta)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"epsilon is {shown(epsilon)} and delta {shown(delta)}; both must be numbers."
-        ) from None
-    if not 0 < epsilon <= _LARGEST_EPSILON:
-        raise ValueError(f"epsilon is {epsilon!r}; a ledger's lies in (0, {_LARGEST_EPSILON:g}].")
-    if not 1e-300 < delta < 1:
-        raise ValueError(f"delta is {delta!r}; it must lie in (0, 1), far below 1/n.")
-    return epsilon, delta
-
-
-def _checked_orders(
-    orders: tuple[float, ...] | None, epsilon: float, delta: float
-) -> tuple[float, ...]:
-    if orders is None:
-        return (usual_order(epsilon, delta),)
-    found = tuple(sorted({float(a) for a in orders}))
+def checked_orders(orders: Iterable[float]) -> tuple[float, ...]:
+    """Return the different Rényi orders, in order."""
+    found = tuple(sorted({checked_positive("A Rényi order", a) for a in orders}))
     if not found:
         raise ValueError("orders is empty; give one Rényi order or more, or leave it out.")
     for a in found:

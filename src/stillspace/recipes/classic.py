@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
+from stillspace._checks import checked_positive
 from stillspace.parts.geometry import Geometry, LeastSquares, Orthonormalize, TopEigenvectors
 from stillspace.parts.queries import (
     ROBUST_FLOOR,
@@ -17,7 +18,7 @@ from stillspace.parts.sampling import WithoutReplacement
 from stillspace.parts.stops import Converged
 from stillspace.plans.fixed import MomentStart, Plan, RunStart
 from stillspace.recipes.facts import Facts, Options
-from stillspace.recipes.options import checked_n_iter, checked_positive
+from stillspace.recipes.options import checked_n_iter
 from stillspace.recipes.paper import named_start
 
 SAMPLE_ROWS, SAMPLE_ROWS_A_COLUMN, SAMPLE_STEPS = 4096, 16, 10

@@ -70,3 +70,5 @@ class Recipe:
     options: tuple[str, ...] = ()
     chooses: bool = False
     """Whether it can choose the number of components from a second moment that it releases."""
+    stated: tuple[str, ...] = ()
+    """What the guarantee of a fit by this recipe takes for granted besides."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from stillspace._checks import checked_positive
 from stillspace.exceptions import NotAccountedError
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.tested import WIDTH, TestedPlan
 from stillspace.recipes.facts import Facts, Options
-from stillspace.recipes.options import checked_positive
 
 
 def newton(facts: Facts, options: Options) -> AdaptivePlan:  # noqa: ARG001

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import sqrt
 from typing import Any, TypeVar
 
-import numpy as np
-
+from stillspace._checks import checked_whole
 from stillspace._shown import is_word_of, shown
 from stillspace.parts.outputs import Average, Last, Output
 from stillspace.parts.sampling import Poisson, Sampling, WithoutReplacement, WithReplacement
@@ -38,22 +37,7 @@ _ITERATIONS = "The number of iterations (n_iter; max_iter of RobustPCA)"
 def checked_n_iter(options: Options, default: int) -> int:
     """Return the option `n_iter`, or the recipe's own."""
     n_iter = options.get("n_iter", default)
-    if not isinstance(n_iter, int | np.integer) or isinstance(n_iter, bool) or n_iter < 1:
-        msg = f"{_ITERATIONS} must be a whole number of at least 1, got {shown(n_iter)}."
-        raise ValueError(msg)
-    if n_iter > MOST_ITERATIONS:
-        msg = f"{_ITERATIONS} is more than {MOST_ITERATIONS}; give fewer."
-        raise ValueError(msg)
-    return int(n_iter)
-
-
-def checked_positive(name: str, value: Any) -> float:
-    """Return a positive number, none of Python's endless ones."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or not 0.0 < value < 2.0**1000:
-        msg = f"{name} must be a number in (0, ∞), got {shown(value)}."
-        raise ValueError(msg)
-    return float(value)
+    return checked_whole(_ITERATIONS, n_iter, 1, MOST_ITERATIONS)
 
 
 def named_sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
@@ -65,16 +49,11 @@ def named_sampling(facts: Facts, options: Options, n_iter: int) -> Sampling:
     n = facts.n
     paper = n * sqrt(facts.epsilon / (4 * n_iter)) if facts.epsilon else 64
     batch_size = options.get("batch_size", min(n, max(1, round(paper))))
-    if not isinstance(batch_size, int | np.integer) or not 1 <= batch_size <= n:
-        msg = (
-            f"batch_size must be a whole number in 1…{n} (the number of {facts.unit}), "
-            f"got {shown(batch_size)}."
-        )
-        raise ValueError(msg)
+    batch_size = checked_whole("batch_size", batch_size, 1, n, why=f"the number of {facts.unit}")
     makers: dict[str, Callable[[], Sampling]] = {
         "poisson": lambda: Poisson(batch_size / n),
-        "without-replacement": lambda: WithoutReplacement(int(batch_size), n),
-        "with-replacement": lambda: WithReplacement(int(batch_size), n),
+        "without-replacement": lambda: WithoutReplacement(batch_size, n),
+        "with-replacement": lambda: WithReplacement(batch_size, n),
     }
     honest = facts.private and facts.calibration == "honest"
     name = options.get("sampling", "poisson" if honest else "with-replacement")

@@ -8,6 +8,7 @@ from math import log, sqrt
 
 import numpy as np
 
+from stillspace._checks import checked_positive
 from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.exceptions import NotAccountedError
@@ -30,7 +31,6 @@ from stillspace.privacy import privacy_curve
 from stillspace.recipes.facts import Facts, Options
 from stillspace.recipes.options import (
     checked_n_iter,
-    checked_positive,
     checked_schedule,
     choice,
     named_output,

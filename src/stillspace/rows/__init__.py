@@ -1,6 +1,6 @@
 """Ways to hold rows and to add a query over them."""
 
-from stillspace.rows.layout import STANDARD, Summation
+from stillspace.rows.layout import STANDARD, Layout, Summation
 from stillspace.rows.levels import levels
 from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
 from stillspace.rows.memory import MemoryRows
@@ -8,6 +8,7 @@ from stillspace.rows.pairs import PairedRows, draw_pairs
 from stillspace.rows.protocols import ChosenRows, OnceAdded, Rows, RowSum, through_view
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import Scaling
+from stillspace.rows.sums import ExactSum
 
 __all__ = [
     "STANDARD",
@@ -15,6 +16,8 @@ __all__ = [
     "Caps",
     "ChosenRows",
     "Clip",
+    "ExactSum",
+    "Layout",
     "LeaveOut",
     "Lengths",
     "MemoryRows",

@@ -209,6 +209,12 @@ def paired(view: View) -> bool:
     return any(isinstance(row_map, Pairs) for row_map in view)
 
 
+def bounded(view: View) -> bool:
+    """Whether rows behind a view have length at most 1, if they had no bound before it."""
+    last = [m for m in view if not isinstance(m, LeaveOut)][-1:]
+    return any(isinstance(row_map, (*BOUNDS, Lengths)) for row_map in last)
+
+
 def width(view: View, columns: int) -> int:
     """Return the number of columns behind a view of rows with so many columns."""
     for row_map in view:
@@ -236,6 +242,7 @@ __all__ = [
     "Sketch",
     "Sphere",
     "View",
+    "bounded",
     "checked_view",
     "paired",
     "view_text",

@@ -111,7 +111,7 @@ class MemoryRows:
         return MemoryRows(_NOTHING, source=source, scaling=self._scaling, bounded=False)
 
     def _scaled(self, affine: Affine) -> MemoryRows:
-        if not self._scaling.plain:
+        if self.scaled:
             msg = "Rows are centred and scaled once; combine the two into one Affine."
             raise ValueError(msg)
         center, scale = (None if a is None else a.array for a in (affine.center, affine.scale))
@@ -138,6 +138,11 @@ class MemoryRows:
             pass
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
         return MemoryRows(_NOTHING, **facts, factors=found)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the cells were centred or scaled already, which is done once."""
+        return not self._scaling.plain
 
     @property
     def n_rows(self) -> int:

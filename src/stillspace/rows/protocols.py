@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Terms
@@ -36,8 +36,9 @@ class Adds(Protocol):
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
 
 
+@runtime_checkable
 class Rows(Adds, Protocol):
-    """Rows of a table, wherever they are kept."""
+    """Rows of a table, wherever they are kept (docs/extending.md, "A new kind of rows")."""
 
     @property
     def n_rows(self) -> int:

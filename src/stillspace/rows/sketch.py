@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._checks import checked_whole
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.project import add_projected
 from stillspace.rows.pairs import PairedRows
@@ -58,11 +59,8 @@ class Sketch:
 
     def __post_init__(self) -> None:
         for name, low in (("n_features", 1), ("n_components", 1), ("seed", 0), ("nonzeros", 1)):
-            value = getattr(self, name)
-            if type(value) is bool or not isinstance(value, int | np.integer) or value < low:
-                msg = f"{name} of a sketch must be a whole number of at least {low}, got {value!r}."
-                raise ValueError(msg)
-            object.__setattr__(self, name, int(value))
+            value = checked_whole(f"{name} of a sketch", getattr(self, name), low)
+            object.__setattr__(self, name, value)
         if self.nonzeros > self.n_components:
             msg = (
                 f"nonzeros={self.nonzeros} is above n_components={self.n_components}: a column of "

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.exceptions import NotAccountedError
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Plan, Reading
@@ -20,7 +19,8 @@ from stillspace.plans.release import CeilingLedger, Ledger, Witness, checked_eve
 from stillspace.plans.staged import StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import ComposedEvent
-from stillspace.rows import STANDARD, MemoryRows, Rows, through_view
+from stillspace.rows import MemoryRows, Rows, through_view
+from stillspace.run.accounted import accounted, check_rows
 from stillspace.run.adaptive import run_adaptive
 from stillspace.run.executors import Onlookers, Watch
 from stillspace.run.loop import run_loop, run_reading
@@ -28,7 +28,7 @@ from stillspace.run.result import Result
 from stillspace.run.staged import run_staged
 from stillspace.run.tested import run_tested
 
-__all__ = ["Result", "rows_for", "run"]
+__all__ = ["Result", "check_rows", "rows_for", "run"]
 
 
 def run(
@@ -48,16 +48,8 @@ def run(
     selections. Neither draws nor changes anything: a watched run gives the bits of an unwatched
     one.
     """
-    if not STANDARD.covers(rows.summation):
-        msg = (
-            f"These rows are added up by longer chains ({rows.summation}) than a plan accounts for "
-            f"({STANDARD}); shorten their jobs."
-        )
-        raise NotAccountedError(msg)
+    check_rows(plan, rows)
     if isinstance(plan, StagedPlan):
-        if rows.bounded:
-            msg = "A staged plan maps the rows itself: give them as they are, by MemoryRows.of(X)."
-            raise ValueError(msg)
 
         def stage(
             part: AnyPlan,
@@ -93,6 +85,7 @@ def _run_one(
     point: FloatArray | None,
 ) -> Result:
     """Run a plan of one stage with a ledger of its own, and check the ledger."""
+    accounted(rows)  # behind row maps, too
     if isinstance(plan, AdaptivePlan):
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
         result = run_adaptive(plan, rows, rng, limit, lookers)

@@ -7,7 +7,8 @@ import numpy as np
 from stillspace.plans.adaptive import AdaptivePlan, Answer
 from stillspace.plans.release import CeilingLedger
 from stillspace.rows import OnceAdded, Rows, through_view
-from stillspace.rows.maps import View
+from stillspace.rows.maps import View, checked_view
+from stillspace.run.accounted import accounted
 from stillspace.run.executors import Onlookers
 from stillspace.run.loop import seen
 from stillspace.run.result import Result
@@ -27,7 +28,8 @@ def run_adaptive(
     passes = 0
     while (ask := method.ask(state)) is not None:
         if ask.through not in mapped:
-            mapped[ask.through] = OnceAdded(through_view(rows, ask.through))
+            checked_view((*plan.view, *ask.through))
+            mapped[ask.through] = OnceAdded(accounted(through_view(rows, ask.through)))
         asked = mapped[ask.through]
         joint = plan.joint_release(ask)
         draws = joint.draw(rows.n_rows, rng, ledger)

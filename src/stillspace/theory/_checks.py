@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._shown import shown
+from stillspace._checks import checked_whole
 from stillspace._typing import FloatArray
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -38,23 +37,7 @@ def labelled(inliers: npt.ArrayLike, outliers: npt.ArrayLike) -> tuple[FloatArra
 
 def dimension(r: Any, D: int) -> int:
     """Return the dimension of the subspace."""
-    if not isinstance(r, int | np.integer) or isinstance(r, bool) or not 1 <= r < D:
-        msg = (
-            f"r must be a whole number in 1…{D - 1} (below the number of features), got {shown(r)}."
-        )
-        raise ValueError(msg)
-    return int(r)
-
-
-def number(name: str, value: Any, low: float, high: float, *, inside: bool = True) -> float:
-    """Return a number of an interval, open unless `inside` is false."""
-    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    fits = good and isfinite(value) and (low < value < high if inside else low <= value <= high)
-    if not fits:
-        ends = f"({low:g}, {high:g})" if inside else f"[{low:g}, {high:g}]"
-        msg = f"{name} must be a number in {ends}, got {shown(value)}."
-        raise ValueError(msg)
-    return float(value)
+    return checked_whole("r", r, 1, D - 1, why="below the number of features")
 
 
 def norms(X: FloatArray) -> FloatArray:

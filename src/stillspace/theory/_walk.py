@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, inf, log, sqrt
 
+from stillspace._checks import checked_number, checked_whole
 from stillspace.theory import _checks
 
 __all__ = ["Drift", "Noise", "chordal_radius", "gap_of_radius"]
@@ -38,12 +39,9 @@ class Noise:
 
     def __post_init__(self) -> None:
         _checks.dimension(self.r, self.D)
-        _checks.number("sigma", self.sigma, 0.0, 1e300, inside=False)
-        if self.batch_size is not None and not (
-            isinstance(self.batch_size, int) and self.batch_size >= 1
-        ):
-            msg = "batch_size must be None or a whole number of at least 1."
-            raise ValueError(msg)
+        checked_number("sigma", self.sigma, 0.0, 1e300, inside=False)
+        if self.batch_size is not None:
+            checked_whole("batch_size", self.batch_size)
 
     def energy(self, gradient: float) -> float:
         """Return v² = E‖G_k‖² + E‖(I − VVᵀ)B‖², where `gradient` bounds ‖E G_k‖_F."""

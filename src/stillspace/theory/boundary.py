@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, log, sqrt
 
+from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
@@ -74,7 +75,7 @@ def predict_recovery(
         Rows per step, drawn with replacement; by default all rows.
     """
     _checks.dimension(r, D)
-    _checks.number("share", share, 0.0, 1.0, inside=False)
+    checked_number("share", share, 0.0, 1.0, inside=False)
     if sigma is None:
         if batch_size is not None:
             msg = "Give sigma with batch_size: the noise of random batches needs an accountant."

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from typing import Literal, TypeAlias
 
+from stillspace._checks import checked_number, checked_whole
 from stillspace._shown import is_word_of, shown
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
@@ -167,9 +168,7 @@ def restarts(
     The later runs get longer: with steps proportional to a, halving d_r² takes more iterations the
     smaller a is.
     """
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        msg = f"The number of runs must be a whole number of at least 1, got {shown(count)}."
-        raise ValueError(msg)
+    checked_whole("The number of runs", count)
     first = iteration_bound(
         method,
         radius=radius,
@@ -338,12 +337,12 @@ def _check(
     r: int,
 ) -> float:
     """Check the numbers and return F₀."""
-    _checks.number("start", start, 0.0, 1.0, inside=False)
-    _checks.number("radius", radius, 0.0, start)
-    _checks.number("stability", stability, 0.0, inf)
-    _checks.number("failure", failure, 0.0, 1.0)
-    _checks.number("nu", nu, 0.5, 1.0)
-    _checks.number("c1", c1, 0.0, inf)
+    checked_number("start", start, 0.0, 1.0, inside=False)
+    checked_number("radius", radius, 0.0, start)
+    checked_number("stability", stability, 0.0, inf)
+    checked_number("failure", failure, 0.0, 1.0)
+    checked_number("nu", nu, 0.5, 1.0)
+    checked_number("c1", c1, 0.0, inf)
     if gamma is not None:
-        _checks.number("gamma", gamma, 0.0, 1.0, inside=False)
+        checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     return chordal_radius(start, D, _checks.dimension(r, D))

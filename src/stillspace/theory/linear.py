@@ -13,9 +13,9 @@ from math import ceil, inf, log2, sqrt
 
 import numpy as np
 
+from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.privacy import mu_from_budget
-from stillspace.theory import _checks
 from stillspace.theory._walk import (
     Drift,
     Noise,
@@ -112,9 +112,9 @@ def linear_convergence(
     failure : float
         λ.
     """
-    _checks.number("start", start, 0.0, 1.0, inside=False)
-    _checks.number("target", target, 0.0, start)
-    _checks.number("failure", failure, 0.0, 1.0)
+    checked_number("start", start, 0.0, 1.0, inside=False)
+    checked_number("target", target, 0.0, start)
+    checked_number("failure", failure, 0.0, 1.0)
     noise = Noise(D, r, sigma, batch_size, tangential)
     first, last = chordal_radius(start, D, r), sqrt(target * (2.0 - target))
     count = max(1, ceil(log2(first / last) - 1e-12))
@@ -143,8 +143,8 @@ def noise_floor(
     large for the ball around L* in which `facts` give a drift. Parameters as in
     `linear_convergence`; `iterations` is the length of the run.
     """
-    _checks.number("step", step, 0.0, inf)
-    _checks.number("start", start, 0.0, 1.0, inside=False)
+    checked_number("step", step, 0.0, inf)
+    checked_number("start", start, 0.0, 1.0, inside=False)
     noise = Noise(D, r, sigma, batch_size, tangential)
     radius = chordal_radius(start, D, r)
     s = facts.drift((1.0 + ROOM) * radius)
@@ -193,7 +193,7 @@ def most_halvings(
     proved. At most 60 stages.
     """
     mu = mu_from_budget(epsilon, delta)
-    radius = chordal_radius(_checks.number("start", start, 0.0, 1.0, inside=False), D, r)
+    radius = chordal_radius(checked_number("start", start, 0.0, 1.0, inside=False), D, r)
 
     def afforded(count: int) -> tuple[LinearConvergence | None, float]:
         needed = 1.0

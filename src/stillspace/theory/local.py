@@ -8,6 +8,7 @@ from math import inf, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 from stillspace.theory.stability import alignment_bound, permeance
@@ -35,9 +36,9 @@ class LocalStability:
     radius: float = 0.0
 
     def __post_init__(self) -> None:
-        _checks.number("permeance", self.permeance, 0.0, inf, inside=False)
-        _checks.number("alignment", self.alignment, 0.0, inf, inside=False)
-        _checks.number("gradient", self.gradient, 0.0, inf)
+        checked_number("permeance", self.permeance, 0.0, inf, inside=False)
+        checked_number("alignment", self.alignment, 0.0, inf, inside=False)
+        checked_number("gradient", self.gradient, 0.0, inf)
 
     def alignment_within(self, f: float) -> float:
         """Return an upper bound on the outliers' alignment with subspaces within f of L*."""
@@ -74,7 +75,7 @@ def local_stability(
     """
     inner, outer, n = _checks.labelled(inliers, outliers)
     V = np.linalg.qr(np.asarray(components, dtype=np.float64).T)[0]
-    radius = _checks.number("radius", radius, 0.0, 1.0)
+    radius = checked_number("radius", radius, 0.0, 1.0)
     _checks.rows("components", V.T, inner.shape[1])
     r = V.shape[1]
     size = float(_checks.norms(inner).sum()) / n

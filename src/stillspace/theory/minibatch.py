@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
+from stillspace._checks import checked_number, checked_whole
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 from stillspace.theory.stability import alignment, permeance
@@ -54,8 +55,8 @@ def minibatch_bound(
     """
     inner, outer, n = _checks.labelled(inliers, outliers)
     D = inner.shape[1]
-    r, B = _checks.dimension(r, D), _batch(batch_size)
-    gamma = _checks.number("gamma", gamma, 0.0, 1.0, inside=False)
+    r, B = _checks.dimension(r, D), checked_whole("batch_size", batch_size)
+    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     largest = float(_checks.norms(inner).max()) / B
     mean = permeance(inner, r, n)
     low = _best(lambda t: -(-expm1(-t) / t * mean - largest / t * log(r)))
@@ -79,7 +80,7 @@ def paper_minibatch_value(
     """
     inner, outer, n = _checks.labelled(inliers, outliers)
     r = _checks.dimension(r, inner.shape[1])
-    gamma = _checks.number("gamma", gamma, 0.0, 1.0, inside=False)
+    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     values = np.linalg.svd(inner, compute_uv=False) ** 2
     inside = float(values[r - 1]) / n if len(values) >= r else 0.0
     outside = float(np.linalg.norm(outer, 2)) ** 2 / n if len(outer) else 0.0
@@ -98,8 +99,8 @@ def sampled_minibatches(
 ) -> MinibatchStability:
     """Draw minibatches with replacement and return the stability of each."""
     inner, outer, n = _checks.labelled(inliers, outliers)
-    r, B = _checks.dimension(r, inner.shape[1]), _batch(batch_size)
-    gamma = _checks.number("gamma", gamma, 0.0, 1.0, inside=False)
+    r, B = _checks.dimension(r, inner.shape[1]), checked_whole("batch_size", batch_size)
+    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     rng = np.random.default_rng(random_state)
     lower, upper = np.empty(batches), np.empty(batches)
     for k in range(batches):
@@ -110,13 +111,6 @@ def sampled_minibatches(
         bounds = alignment(outer[outside], r, B, starts=1, random_state=k)
         lower[k], upper[k] = value - bounds.upper, value - bounds.lower
     return MinibatchStability(lower, upper)
-
-
-def _batch(batch_size: int) -> int:
-    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-        msg = f"batch_size must be a whole number of at least 1, got {batch_size!r}."
-        raise ValueError(msg)
-    return int(batch_size)
 
 
 def _best(f: Callable[[float], float]) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, pi, sqrt
 
+from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
@@ -75,7 +76,7 @@ def reaper_rate(
     if scale is None:
         step = size / sqrt(energy * n_iter)
         return ReaperRate(sigma, size * sqrt(energy / n_iter), step)
-    _checks.number("scale", scale, 0.0, inf)
+    checked_number("scale", scale, 0.0, inf)
     steps = scale * sum(1.0 / sqrt(k) for k in range(1, n_iter + 1))
     last = scale / sqrt(n_iter)
     return ReaperRate(sigma, (size**2 / (2.0 * last) + energy * steps / 2.0) / n_iter, 0.0)

@@ -22,6 +22,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 
@@ -131,7 +132,7 @@ def stability(
     is not orthogonal to it.
     """
     inner, outer, n = _checks.labelled(inliers, outliers)
-    gamma = _checks.number("gamma", gamma, 0.0, 1.0, inside=False)
+    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     r = _checks.dimension(r, inner.shape[1])
     exact = permeance(inner, r, n)
     size = float(_checks.norms(inner).sum()) / n

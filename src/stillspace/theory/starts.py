@@ -8,6 +8,7 @@ from math import acos, asin, cos, log, pi, sin, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
@@ -71,7 +72,7 @@ def pca_start(
     """
     inner, outer, _ = _checks.labelled(inliers, outliers)
     r = _checks.dimension(r, inner.shape[1])
-    gamma = _checks.number("gamma", gamma, 0.0, 1.0, inside=False)
+    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     values = np.linalg.svd(inner, compute_uv=False) ** 2
     eigenvalue = float(values[r - 1]) if len(values) >= r else 0.0
     norm = float(np.linalg.norm(outer, 2)) ** 2 if len(outer) else 0.0
@@ -99,7 +100,7 @@ def private_pca_start(
     ‖W‖ ≤ σ(√(2D) + √(2 ln(2/failure))): E λ_max(W) ≤ σ√(2D) (Sudakov–Fernique), λ_max is
     1-Lipschitz in the Frobenius norm, and W and −W have one distribution.
     """
-    _checks.number("failure", failure, 0.0, 1.0)
+    checked_number("failure", failure, 0.0, 1.0)
     found = pca_start(inliers, outliers, r, gamma=gamma)
     D = np.asarray(inliers).shape[1]
     sigma = sqrt(2.0) / mu_from_budget(epsilon, delta)
