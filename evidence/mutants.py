@@ -6,44 +6,14 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
+from evidence._mutant import AT_CUT, LEDGER, PAIRS, PTR, SEEDED, SOURCE, Mutant
+from evidence._staged_mutants import STAGED
 from evidence._table import markdown
 
 ROOT = Path(__file__).parent.parent
 
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...] = (
-        "tests/test_release.py",
-        "tests/test_recipes.py",
-        "tests/parts/test_queries.py",
-        "tests/estimators/test_privacy.py",
-    )
-    also: tuple[tuple[str, str], ...] = ()
-    """Further changes of the same file."""
-
-
-LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
-
-PAIRS = ("tests/test_pair_cut.py",)
-
-SOURCE = ("tests/estimators/test_provenance.py",)
-"""Where every random word of a fit comes from."""
-
-PTR = ("tests/test_ptr.py",)
-
-SEEDED = "__import__('stillspace.parts.noise', fromlist='_').seeded_generator(7)"
-"""A generator whose words everybody knows, in one expression."""
-
-AT_CUT = "[m for m in ask.through if type(m).__name__ == 'LeaveOut']"
-"""Whether a pass of an adaptive plan looks at short pairs alone, in one expression."""
 
 UNCHANGED = Mutant(
     "nothing (must stay green)", "plans/release.py", "class Release:", "class Release:"
@@ -369,7 +339,9 @@ MUTANTS = [
         "SummaryStage(Reading(name, facts.release(SUMMARIES[name](facts))), "
         "SHARES.summary, facts.r)",
         "SummaryStage(\n"
-        "            Reading(name, replace(facts, rows_per_person=1).release(SUMMARIES[name](facts))),\n"
+        "            Reading(\n"
+        "                name, replace(facts, rows_per_person=1).release(SUMMARIES[name](facts))\n"
+        "            ),\n"
         "            SHARES.summary,\n"
         "            facts.r,\n"
         "        )",
@@ -570,6 +542,7 @@ MUTANTS = [
         "return self.coordinates",
         tests=("tests/privacy/test_events.py",),
     ),
+    *STAGED,
 ]
 
 
@@ -603,20 +576,32 @@ def mutated(mutant: Mutant, text: str) -> str:
     return text
 
 
-def catch(mutant: Mutant) -> str | None:
-    """Return the first test that fails with the mutant in place, or None."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        target = copy / "stillspace" / mutant.file
-        target.write_text(mutated(mutant, target.read_text(encoding="utf-8")), encoding="utf-8")
-        result = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": folder},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+def catch(mutant: Mutant, folder: Path | None = None) -> str | None:
+    """Return the first test that fails with the mutant in place, or None.
+
+    A `folder` that is kept from one mutant to the next keeps the compiled kernels, too.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory() as made:
+            return catch(mutant, Path(made))
+    copy, compiled = folder / "src", folder / "compiled"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    target = copy / "stillspace" / mutant.file
+    target.write_text(mutated(mutant, target.read_text(encoding="utf-8")), encoding="utf-8")
+    if mutant.file.startswith("kernels/"):  # what is compiled now is of no use to the next one
+        compiled = folder / "mutant"
+        shutil.rmtree(compiled, ignore_errors=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(compiled)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if not failed and result.returncode != 0:
+        msg = f"The tests did not run with the mutant {mutant.name!r}: {result.stdout[-500:]}"
+        raise RuntimeError(msg)
     return f"`{failed[0].split()[1]}`" if failed else None

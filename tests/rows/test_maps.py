@@ -95,7 +95,12 @@ def test_rows_without_a_bound_are_not_added_up(rng):
     with pytest.raises(ValueError, match="length at most 1"):
         rows.add(SecondMoment(3), NOWHERE, None)
     assert rows.through(Sphere()).bounded
-    assert not rows.through(Sphere()).through(Project(basis(rng, 3, 2))).bounded
+    projected = rows.through(Sphere()).through(Project(basis(rng, 3, 2)))
+    assert not projected.bounded
+    for left in (rows.through(LeaveOut(2.0)), projected.through(LeaveOut(2.0))):
+        assert not left.bounded  # a zero row here and there bounds no other row
+        with pytest.raises(ValueError, match="length at most 1"):
+            left.add(SecondMoment(left.n_columns), NOWHERE, None)
 
 
 def test_views_that_break_bounds_are_refused(rng):

@@ -193,7 +193,7 @@ class MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
         factors = np.where(kept, self._factors, 0.0)
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
-        return MemoryRows(_NOTHING, **facts, factors=factors)
+        return MemoryRows(_NOTHING, **facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
