@@ -202,10 +202,31 @@ STAGED = [
         tests=MAPS,
     ),
     Mutant(
+        "rows of which some were left out count as bounded",
+        "rows/memory.py",
+        "return MemoryRows(_NOTHING, **facts, factors=factors, bounded=self.bounded)",
+        "return MemoryRows(_NOTHING, **facts, factors=factors)",
+        tests=MAPS,
+    ),
+    Mutant(
+        "rows are bounded twice",
+        "rows/memory.py",
+        "if self.bounded:  # the",
+        "if False:  # the",
+        tests=MAPS,
+    ),
+    Mutant(
+        "a view may bound rows twice",
+        "rows/maps.py",
+        "allowed, bounded, begun = not bounded, True, True",
+        "allowed, bounded, begun = True, True, True",
+        tests=MAPS,
+    ),
+    Mutant(
         "a projection may end a view",
         "rows/maps.py",
-        "if any(isinstance(m, Project) for m in view[bounds[-1] :]):",
-        "if False:",
+        "allowed, bounded = True, False",
+        "allowed = True",
         tests=MAPS,
     ),
     Mutant(

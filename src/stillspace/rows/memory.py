@@ -118,6 +118,9 @@ class MemoryRows:
 
         With a norm bound above 0 a row is clipped to it, in units of it, instead of scaled to 1.
         """
+        if self.bounded:  # the factors that are found would be those of scaled rows
+            msg = "These rows have a bound already; bound them again after a projection alone."
+            raise ValueError(msg)
         found = np.empty(self.n_rows)
         layout = Layout.of(self.n_columns, self.n_columns)
 
