@@ -6,43 +6,25 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
+from evidence._mutant import (
+    AT_CUT,
+    LEDGER,
+    LOOK,
+    PAIRS,
+    PTR,
+    QUERIES,
+    SEEDED,
+    SOURCE,
+    Mutant,
+)
+from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
 
 ROOT = Path(__file__).parent.parent
 
-
-@dataclass(frozen=True)
-class Mutant:
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...] = (
-        "tests/test_release.py",
-        "tests/test_recipes.py",
-        "tests/parts/test_queries.py",
-        "tests/estimators/test_privacy.py",
-    )
-    also: tuple[tuple[str, str], ...] = ()
-    """Further changes of the same file."""
-
-
-LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
-
-LOOK = ("tests/methods/test_outlier_look.py",)
-QUERIES = ("tests/parts/test_queries.py",)
-PAIRS = ("tests/test_pair_cut.py",)
-
-SOURCE = ("tests/estimators/test_provenance.py",)
-"""Where every random word of a fit comes from."""
-
-PTR = ("tests/test_ptr.py",)
-
-SEEDED = "__import__('stillspace.parts.noise', fromlist='_').seeded_generator(7)"
-"""A generator whose words everybody knows, in one expression."""
 
 UNCHANGED = Mutant(
     "nothing (must stay green)", "plans/release.py", "class Release:", "class Release:"
@@ -149,14 +131,16 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + summation + terms",
-        "return summation + terms",
+        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
+        "return 2.0 * self._summation_error() + terms",
+        tests=("tests/test_release.py",),
     ),
     Mutant(
         "slack of the terms dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + summation + terms",
-        "return self.query.noise.slack(sigma) + summation",
+        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
+        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error()",
+        tests=("tests/test_release.py",),
     ),
     Mutant(
         "number of rows leaks under add/remove",
@@ -236,23 +220,25 @@ MUTANTS = [
     ),
     Mutant(
         "lengths of pairs not charged",
-        "stages.py",
-        "for stage in (median, cut, narrowing) if stage is not None]",
-        "for stage in (median, narrowing) if stage is not None]",
+        "plans/staged.py",
+        "return sum((stage.plan.event() for stage in self.stages), NOTHING)",
+        'return sum((s.plan.event() for s in self.stages if s.plan.name != "lengths"), NOTHING)',
         tests=PAIRS,
     ),
     Mutant(
         "second moment of short pairs not recorded",
-        "stages.py",
-        "draw = check.draw(0, rows.n_rows, rng, ledger)",
-        "draw = check.draw(0, rows.n_rows, rng, Ledger())",
-        tests=PAIRS,
+        "run/adaptive.py",
+        "draws = joint.draw(rows.n_rows, rng, ledger)",
+        f"unseen = __import__('stillspace.plans.release', fromlist='_').Ledger()\n"
+        f"        draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
+        tests=contract("test_every_release_is_seen_planned_and_recorded"),
     ),
     Mutant(
         "second moment of short pairs without noise",
-        "stages.py",
-        "moment = check.apply(short, np.empty((0, 0)), draw)",
-        "moment = check.apply(short, np.empty((0, 0)), replace(draw, noise=None))",
+        "run/adaptive.py",
+        "values = joint.apply(asked, ask.point, draws)",
+        f"bare = tuple(type(d)(d.selection, None, d.sigma) for d in draws)\n"
+        f"        values = joint.apply(asked, ask.point, bare if {AT_CUT} else draws)",
         tests=PAIRS,
     ),
     Mutant(
@@ -271,16 +257,21 @@ MUTANTS = [
     ),
     Mutant(
         "narrowing is not charged",
-        "stages.py",
-        "for stage in (median, cut, narrowing) if stage is not None]",
-        "for stage in (median, cut) if stage is not None]",
+        "plans/staged.py",
+        "return sum((stage.plan.event() for stage in self.stages), NOTHING)",
+        'return sum((s.plan.event() for s in self.stages if s.plan.name != "narrowing"), NOTHING)',
         tests=("tests/estimators/test_stages.py",),
     ),
     Mutant(
         "rows are narrowed by their own second moment",
-        "narrowing.py",
-        "basis = top_eigenvectors(moment, self.width)",
-        "basis = top_eigenvectors(rows.sphered().T @ rows.sphered(), self.width)",
+        "run/staged.py",
+        "self.kept[view] = before.through(last)",
+        'if type(last).__name__ == "Project":\n'
+        '                    geometry = __import__("stillspace.parts.geometry", fromlist="_")\n'
+        "                    Z = before.sphered()\n"
+        "                    V = geometry.top_eigenvectors(Z.T @ Z, last.basis.shape[1])\n"
+        "                    last = type(last)(type(last.basis).of(V))\n"
+        "                self.kept[view] = before.through(last)",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
@@ -382,58 +373,73 @@ MUTANTS = [
     ),
     Mutant(
         "the noise of summaries has a fixed seed",
-        "stages.py",
-        "draw = release.draw(0, rows.n_rows, rng, ledger)",
-        f"draw = release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        "run/loop.py",
+        "draw = plan.release.draw(0, rows.n_rows, rng, ledger)",
+        f"draw = plan.release.draw(0, rows.n_rows, {SEEDED}, ledger)",
         tests=SOURCE,
     ),
     Mutant(
         "the noise of narrowing has a fixed seed",
-        "narrowing.py",
-        "draw = self.release.draw(0, rows.n_rows, rng, ledger)",
-        f"draw = self.release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        "run/staged.py",
+        "found = run_plan(stage.plan, behind, rng, shown, stage.point(progress))",
+        f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
+        "        found = run_plan(stage.plan, behind, one, shown, stage.point(progress))",
         tests=SOURCE,
     ),
     Mutant(
         "the noise of the look at short pairs has a fixed seed",
-        "stages.py",
-        "draw = check.draw(0, rows.n_rows, rng, ledger)",
-        f"draw = check.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        "run/adaptive.py",
+        "draws = joint.draw(rows.n_rows, rng, ledger)",
+        f"draws = joint.draw(rows.n_rows, {SEEDED} if {AT_CUT} else rng, ledger)",
         tests=SOURCE,
     ),
     Mutant(
         "stages beside the subspace protect one row of a person",
-        "stages.py",
-        "Allowance(mu, facts.n, facts.relation, facts.rows_per_person)",
-        "Allowance(mu, facts.n, facts.relation)",
+        "recipes/fits.py",
+        "SummaryStage(Reading(name, facts.release(SUMMARIES[name](facts))), "
+        "SHARES.summary, facts.r)",
+        "SummaryStage(\n"
+        "            Reading(\n"
+        "                name, replace(facts, rows_per_person=1).release(SUMMARIES[name](facts))\n"
+        "            ),\n"
+        "            SHARES.summary,\n"
+        "            facts.r,\n"
+        "        )",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
         "propose-test-release has the noise of twice its epsilon",
-        "ptr.py",
-        "noise = half_laplace(plan._budget[0], rng)",
-        "noise = half_laplace(2.0 * plan._budget[0], rng)",
+        "run/tested.py",
+        "noise = half_laplace(plan.budget[0], rng)",
+        "noise = half_laplace(2.0 * plan.budget[0], rng)",
         tests=PTR,
     ),
     Mutant(
         "propose-test-release tells the lead where nothing is released",
-        "ptr.py",
+        "run/tested.py",
         "\"algorithm='auto' always gives an answer.\"\n",
         "f\"algorithm='auto' always gives an answer. (The lead is {lead}.)\"\n",
         tests=PTR,
     ),
     Mutant(
         "blocks of propose-test-release start from one another's answer",
-        "ptr.py",
-        "_cell(_fit(X[block].T, r), offset, plan.width)",
-        "_cell(last := _fit(X[block].T, r, last), offset, plan.width)",
+        "run/tested.py",
+        "_cell(_fit(ChosenRows(rows, block), r), offset, plan.width)",
+        "_cell(last := _fit(ChosenRows(rows, block), r, last), offset, plan.width)",
         tests=PTR,
         also=(
-            ("    X = rows.sphered()\n", "    X, last = rows.sphered(), None\n"),
-            ("def _fit(XT: FloatArray, r: int)", "def _fit(XT: FloatArray, r: int, last=None)"),
             (
-                "start = dense_eigenvectors(XT @ XT.T, r)",
-                "start = dense_eigenvectors(XT @ XT.T, r) if last is None else last",
+                "    D, r = plan.n_columns, plan.n_components\n",
+                "    D, r, last = plan.n_columns, plan.n_components, None\n",
+            ),
+            (
+                "def _fit(block: ChosenRows, r: int)",
+                "def _fit(block: ChosenRows, r: int, last=None)",
+            ),
+            (
+                "start = GivenStart(FrozenArray.of(dense_eigenvectors(moment, r)))",
+                "first = dense_eigenvectors(moment, r) if last is None else last\n"
+                "        start = GivenStart(FrozenArray.of(first))",
             ),
         ),
     ),
@@ -515,15 +521,15 @@ MUTANTS = [
     Mutant(
         "the start of a run draws from a copy of the generator",
         "run/loop.py",
-        "result = _run(start.plan, rows, rng, ledger,",
-        "result = _run(start.plan, rows, __import__('copy').deepcopy(rng), ledger,",
+        "result = run_loop(start.plan, rows, rng, ledger,",
+        "result = run_loop(start.plan, rows, __import__('copy').deepcopy(rng), ledger,",
         tests=SOURCE,
     ),
     Mutant(
         "the generator is rewound after a stage",
-        "run/loop.py",
-        "    method, kept = plan.method, OnceAdded(rows)\n",
-        "    method, kept, before = plan.method, OnceAdded(rows), rng.bit_generator.state\n",
+        "run/adaptive.py",
+        "    method = plan.method\n",
+        "    method, before = plan.method, rng.bit_generator.state\n",
         tests=SOURCE,
         also=(
             (
@@ -534,38 +540,38 @@ MUTANTS = [
     ),
     Mutant(
         "the noise of propose-test-release is known",
-        "ptr.py",
-        "noise = half_laplace(plan._budget[0], rng)",
-        "noise = half_laplace(plan._budget[0], np.random.default_rng(plan.size))",
+        "run/tested.py",
+        "noise = half_laplace(plan.budget[0], rng)",
+        "noise = half_laplace(plan.budget[0], np.random.default_rng(plan.size))",
         tests=SOURCE,
     ),
     Mutant(
         "propose-test-release compares the whole lead",
-        "ptr.py",
+        "run/tested.py",
         "if not lead / 2.0 + noise > plan.threshold:",
         "if not lead + noise > plan.threshold:",
         tests=PTR,
     ),
     Mutant(
         "rows are dealt to blocks by their first cell",
-        "ptr.py",
+        "run/tested.py",
         "order = rng.permutation(plan.size)",
         "order = np.argsort(rows.sphered()[:, 0], kind='stable')",
         tests=PTR,
     ),
     Mutant(
         "rows are paired by their first cell",
-        "estimators/_private.py",
-        "pairs = draw_pairs(told, rng) if view.paired else None",
-        "pairs = np.argsort(np.asarray(X)[:, 0])[: told // 2 * 2].reshape(-1, 2)\n"
-        "        pairs = pairs if view.paired else None",
+        "run/staged.py",
+        "views = Views(rows, draw_pairs(rows.n_rows, rng) if paired(plan.view) else None)",
+        "order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2].reshape(-1, 2)\n"
+        "    views = Views(rows, order if paired(plan.view) else None)",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
         "the private median protects one row of a person",
-        "stages.py",
-        "AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person, mu=limit)",
-        "AdaptivePlan(name, method, facts.n, facts.relation, mu=limit)",
+        "recipes/fits.py",
+        "return AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person)",
+        "return AdaptivePlan(name, method, facts.n, facts.relation)",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
@@ -596,6 +602,7 @@ MUTANTS = [
         "return self.coordinates",
         tests=("tests/privacy/test_events.py",),
     ),
+    *STAGED,
 ]
 
 
@@ -604,9 +611,7 @@ def table() -> str:
         msg = f"The tests are red without any mutant: {red}."
         raise RuntimeError(msg)
     rows = [(UNCHANGED.name, "none")]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(catch, MUTANTS))
-    for mutant, caught in zip(MUTANTS, found, strict=True):
+    for mutant, caught in zip(MUTANTS, _caught(MUTANTS), strict=True):
         if caught is None:
             msg = f"No test catches the mutant {mutant.name!r}."
             raise RuntimeError(msg)
@@ -619,6 +624,24 @@ def table() -> str:
     )
 
 
+def _caught(mutants: list[Mutant]) -> list[str | None]:
+    """Return what catches each mutant; each thread has a folder that it keeps."""
+    folders: SimpleQueue[Path] = SimpleQueue()
+
+    def caught(mutant: Mutant) -> str | None:
+        folder = folders.get()
+        try:
+            return catch(mutant, folder)
+        finally:
+            folders.put(folder)
+
+    threads = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(threads) as pool:
+        for i in range(threads):
+            folders.put(Path(made) / str(i))
+        return list(pool.map(caught, mutants))
+
+
 def mutated(mutant: Mutant, text: str) -> str:
     """Return the text of a file with the changes of a mutant."""
     for old, new in ((mutant.old, mutant.new), *mutant.also):
@@ -629,20 +652,32 @@ def mutated(mutant: Mutant, text: str) -> str:
     return text
 
 
-def catch(mutant: Mutant) -> str | None:
-    """Return the first test that fails with the mutant in place, or None."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        target = copy / "stillspace" / mutant.file
-        target.write_text(mutated(mutant, target.read_text(encoding="utf-8")), encoding="utf-8")
-        result = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": folder},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+def catch(mutant: Mutant, folder: Path | None = None) -> str | None:
+    """Return the first test that fails with the mutant in place, or None.
+
+    A `folder` that is kept from one mutant to the next keeps the compiled kernels, too.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory() as made:
+            return catch(mutant, Path(made))
+    copy, compiled = folder / "src", folder / "compiled"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    target = copy / "stillspace" / mutant.file
+    target.write_text(mutated(mutant, target.read_text(encoding="utf-8")), encoding="utf-8")
+    if mutant.file.startswith("kernels/"):  # what is compiled now is of no use to the next one
+        compiled = folder / "mutant"
+        shutil.rmtree(compiled, ignore_errors=True)
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(compiled)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if not failed and result.returncode != 0:
+        msg = f"The tests did not run with the mutant {mutant.name!r}: {result.stdout[-500:]}"
+        raise RuntimeError(msg)
     return f"`{failed[0].split()[1]}`" if failed else None

@@ -95,7 +95,12 @@ def test_rows_without_a_bound_are_not_added_up(rng):
     with pytest.raises(ValueError, match="length at most 1"):
         rows.add(SecondMoment(3), NOWHERE, None)
     assert rows.through(Sphere()).bounded
-    assert not rows.through(Sphere()).through(Project(basis(rng, 3, 2))).bounded
+    projected = rows.through(Sphere()).through(Project(basis(rng, 3, 2)))
+    assert not projected.bounded
+    for left in (rows.through(LeaveOut(2.0)), projected.through(LeaveOut(2.0))):
+        assert not left.bounded  # a zero row here and there bounds no other row
+        with pytest.raises(ValueError, match="length at most 1"):
+            left.add(SecondMoment(left.n_columns), NOWHERE, None)
 
 
 def test_views_that_break_bounds_are_refused(rng):
@@ -107,11 +112,28 @@ def test_views_that_break_bounds_are_refused(rng):
         (Sphere(), Pairs()),
         (Sphere(), V),
         (Sphere(), Sketch(3, 2, nonzeros=1)),
+        (Sphere(), Sphere()),
+        (Clip(2.0), Sphere()),
+        (Sphere(), LeaveOut(1.0), Clip(2.0)),
+        (LeaveOut(1.0), Sphere()),
+        (Sphere(), V, LeaveOut(1.0), Sphere()),
+        (Lengths(), Sphere()),
     ]:
-        with pytest.raises(ValueError, match=r"view must bound|followed by Sphere"):
+        with pytest.raises(ValueError, match=r"must bound|followed by Sphere|has no place"):
             checked_view(view)
     for view in [(Sphere(),), (Clip(2.0), LeaveOut(1.0)), (Sphere(), V, Sphere())]:
         assert checked_view(view) is view
+
+
+def test_a_row_is_bounded_once(rng):
+    """The factors of scaled rows would be taken for those of the cells, and bound nothing."""
+    rows = MemoryRows.of(100.0 * rng.standard_normal((10, 3)))
+    for bound in (Sphere(), Clip(2.0)):
+        for again in (Sphere(), Clip(3.0)):
+            with pytest.raises(ValueError, match="bound already"):
+                rows.through(bound).through(again)
+            with pytest.raises(ValueError, match="bound already"):
+                rows.through(bound).through(LeaveOut(50.0)).through(again)
 
 
 def test_a_row_is_centred_once(rng):

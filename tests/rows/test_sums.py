@@ -1,5 +1,6 @@
 """Sums over jobs are exact: any partition, any order, and no overflow."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from stillspace.kernels import lane_terms
 from stillspace.kernels.words import CARRY, HIGH, LARGEST, LOW, add_words
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
+from stillspace.parts.sampling import Poisson
 from stillspace.plans.release import Release
 from stillspace.rows import STANDARD, MemoryRows, Summation
-from stillspace.rows.layout import JOB_CELLS, LOOP_BLOCK, Layout
+from stillspace.rows.layout import JOB_CELLS, LOOP_BLOCK, Layout, loop_chain_length
 from stillspace.rows.sums import ExactSum, total_of
 
 
@@ -118,6 +120,38 @@ def test_the_slack_at_a_thousand_million_rows_is_small():
         release = Release(Glad(50, 5), 10**9, 10.0, relation=relation)
         event = release.event(0)
         assert event.sensitivity(relation) <= release.sensitivity() * (1 + limit)
+
+
+def rounding(chain):
+    """The relative error of a sum whose entries pass so many operations."""
+    return chain * 2.0**-53 / (1 - chain * 2.0**-53)
+
+
+@pytest.mark.parametrize("people", [1, 7])
+def test_the_slack_counts_every_job_that_may_change(people):
+    """From the jobs that are really made: those of a person, or all where rows may move."""
+    D, r, n = 20, 3, 10**6
+    here = Layout.of(D, D * r)
+    job, chain = here.job, 1 + here.block + here.job // here.block
+    assert people * job < n
+    fixed = Release(Glad(D, r), n, 10.0, rows_per_person=people)
+    total = 2 * n * 2.0**-53
+    assert fixed._summation_error() >= people * job * rounding(chain) + total
+    assert fixed._summation_error() <= people * 1.1 * job * rounding(STANDARD.chain) + 1.1 * total
+    hidden = replace(fixed, relation="add-or-remove-one")
+    assert hidden._summation_error() >= 16 * (n * rounding(chain) + total)
+    sampled = replace(fixed, sampling=Poisson(0.5), rows_per_person=1)
+    assert sampled._summation_error() >= n * rounding(chain) + total
+    for release in (fixed, hidden, sampled):
+        assert release.event(0).slack >= 2 * release._summation_error()
+
+
+def test_the_slack_counts_the_chains_of_a_compiled_loop():
+    """Few columns and many rows: the loop adds all rows at once, by longer chains than jobs do."""
+    n = 500_000
+    assert loop_chain_length(n) > 6 * STANDARD.chain
+    error = Release(Glad(2, 1), n, 10.0)._summation_error()
+    assert error >= n * (rounding(loop_chain_length(n)) + 2 * 2.0**-53)
 
 
 @pytest.mark.parametrize("D", [1, 2, 20, 256, 4096, 10_000, 10**6])

@@ -166,19 +166,33 @@ SPHERE: View = (Sphere(),)
 
 BOUNDS = (Sphere, Clip)
 _AFTER_BOUND = (*BOUNDS, LeaveOut, Caps, Project, Lengths)
+_NO_BOUND = "A view must bound the length of a row (Sphere or Clip)"
 
 
 def checked_view(view: View) -> View:
     """Return a view whose rows are bounded at the end, or raise ValueError.
 
-    Behind the first bound only maps follow that shorten rows or bound them again.
+    Behind the first bound only maps follow that shorten rows, or a projection and a new bound. A
+    length is known behind a bound only, and a row is bounded once: its length is measured from the
+    cells of the table or from the scores of a projection.
     """
-    bounds = [i for i, row_map in enumerate(view) if isinstance(row_map, BOUNDS)]
-    if not bounds or any(not isinstance(m, _AFTER_BOUND) for m in view[bounds[0] :]):
-        msg = f"A view must bound the length of a row (Sphere or Clip): {view_text(view)}."
-        raise ValueError(msg)
-    if any(isinstance(m, Project) for m in view[bounds[-1] :]):
-        msg = f"A projection must be followed by Sphere: {view_text(view)}."
+    bounded = begun = False
+    for row_map in view:
+        if isinstance(row_map, BOUNDS):
+            allowed, bounded, begun = not bounded, True, True
+        elif isinstance(row_map, Project):
+            allowed, bounded = True, False
+        else:
+            allowed = bounded if isinstance(row_map, _AFTER_BOUND) else not begun
+        if not allowed:
+            msg = (
+                f"The map '{row_map}' has no place here: bound the length of a row once (Sphere or "
+                f"Clip), and again after a projection alone: {view_text(view)}."
+            )
+            raise ValueError(msg)
+    if not bounded:
+        ended = "A projection must be followed by Sphere" if begun else _NO_BOUND
+        msg = f"{ended}: {view_text(view)}."
         raise ValueError(msg)
     return view
 

@@ -124,6 +124,9 @@ class MemoryRows:
 
         With a norm bound above 0 a row is clipped to it, in units of it, instead of scaled to 1.
         """
+        if self.bounded:  # the factors that are found would be those of scaled rows
+            msg = "These rows have a bound already; bound them again after a projection alone."
+            raise ValueError(msg)
         found = np.empty(self.n_rows)
         layout = Layout.of(self.n_columns, self.n_columns)
 
@@ -219,7 +222,7 @@ class MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
         factors = np.where(kept, self._factors, 0.0)
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
-        return MemoryRows(_NOTHING, **facts, factors=factors)
+        return MemoryRows(_NOTHING, **facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
