@@ -77,16 +77,16 @@ STAGED = [
     ),
     Mutant(
         "longer chains of additions run",
-        "run/__init__.py",
+        "run/accounted.py",
         "if not STANDARD.covers(rows.summation):",
         "if False:",
         tests=contract("test_longer_chains_are_refused_before_anything_is_read_or_drawn"),
     ),
     Mutant(
         "a fit maps rows that were mapped before",
-        "run/__init__.py",
-        "        if rows.bounded:\n",
-        "        if False:\n",
+        "run/accounted.py",
+        "    if rows.bounded:\n",
+        "    if False:\n",
         tests=contract("test_a_fit_maps_the_rows_itself"),
     ),
     Mutant(
@@ -176,15 +176,15 @@ STAGED = [
     Mutant(
         "the long rows stay and the short ones go",
         "rows/memory.py",
-        "return self.only(self._factors > 1.0 / row_map.length)",
-        "return self.only(self._factors <= 1.0 / row_map.length)",
+        "return self._factors > 1.0 / row_map.length",
+        "return self._factors <= 1.0 / row_map.length",
         tests=MAPS,
     ),
     Mutant(
         "rows are left out by the inverse of their length",
         "rows/memory.py",
-        "return self.only(self._factors > 1.0 / row_map.length)",
-        "return self.only(self._factors > row_map.length)",
+        "return self._factors > 1.0 / row_map.length",
+        "return self._factors > row_map.length",
         tests=MAPS,
     ),
     Mutant(
@@ -197,8 +197,8 @@ STAGED = [
     Mutant(
         "projected rows count as bounded",
         "rows/memory.py",
-        "return cls(_NOTHING, source=DenseRows(X), bounded=False)",
-        "return cls(_NOTHING, source=DenseRows(X))",
+        "source=DenseRows(self._narrower(row_map)), bounded=False)",
+        "source=DenseRows(self._narrower(row_map)))",
         tests=MAPS,
     ),
     Mutant(

@@ -145,7 +145,7 @@ MUTANTS = [
     Mutant(
         "number of rows leaks under add/remove",
         "estimators/_validation.py",
-        'return checked_count("public_size", public_size)',
+        'return checked_whole("public_size", public_size)',
         "return n_rows",
     ),
     Mutant(

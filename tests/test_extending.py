@@ -218,7 +218,7 @@ def test_bounds_that_the_search_breaks_are_refused(query):
     [
         (looking(QuietHalf), "noise of the query must be one of"),
         (looking(AnyLength), "takes rows of any length"),
-        (looking(Half, through=(Affine.of(scale=np.full(7, 1e-3)),)), "must bound the length"),
+        (looking(Half, through=(Affine.of(scale=np.full(7, 1e-3)),)), "bound the length of a row"),
         (
             lambda f, o: Plan(
                 "",

@@ -484,6 +484,7 @@ def test_the_plan_of_a_fit_has_the_epsilon_of_its_guarantee():
         center="median",
         radius=3.0,
         summaries=("variances", "distances"),
+        nonfinite="zero",
     ).fit(KINDS["fit, median, summaries"].rows)
     assert fit.plan_ == KINDS["fit, median, summaries"].plan
     assert fit.privacy_.event == fit.plan_.event()
