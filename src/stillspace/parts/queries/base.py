@@ -26,8 +26,14 @@ class Query(Protocol):
     """A sum of row terms with bounds that are public facts."""
 
     name: ClassVar[str]
-    norm_bound: ClassVar[float]
-    difference_bound: ClassVar[float]
+
+    @property
+    def norm_bound(self) -> float:
+        """Bound on the norm of a term."""
+
+    @property
+    def difference_bound(self) -> float:
+        """Bound on the norm of the difference of two terms."""
 
     @property
     def D(self) -> int:

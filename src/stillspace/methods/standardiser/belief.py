@@ -1,0 +1,232 @@
+"""What is believed of one column after some noisy histograms of its cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from math import inf, nextafter, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from stillspace._typing import FloatArray
+from stillspace.methods.standardiser.histogram import median_and_scale, on_simplex
+from stillspace.methods.standardiser.hypotheses import Hypotheses, first_hypotheses, within
+from stillspace.methods.standardiser.rule import RULE
+from stillspace.parts.queries.columns import octave_edges
+
+_SMALLEST = nextafter(0.0, 1.0)
+
+
+class Atom(NamedTuple):
+    """A value that many cells have: between these limits, with this share of the rows."""
+
+    low: float
+    high: float
+    share: float
+
+
+class HeavyBin(NamedTuple):
+    """A bin with so many cells that the median may hide in it."""
+
+    low: float
+    high: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """One noisy histogram of a column: shares of the rows between edges, and their noise."""
+
+    edges: FloatArray
+    shares: FloatArray
+    sd: float
+
+    def bin_of(self, value: float) -> int:
+        """Return the number of the bin that holds a value."""
+        return int(np.searchsorted(self.edges, value, side="right"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Belief:
+    """Weighed hypotheses of one column."""
+
+    hypotheses: Hypotheses
+    weights: FloatArray
+    looks: tuple[Look, ...]
+    atoms: tuple[Atom, ...]
+    present: float
+    """Share of the cells that are not missing."""
+    step: float = 1.0
+    """Octaves between the scales of neighbouring hypotheses."""
+
+    @property
+    def live(self) -> float:
+        """The share of cells that are neither missing nor in an atom."""
+        return max(self.present - sum(atom.share for atom in self.atoms), 0.0)
+
+    @property
+    def varied(self) -> float:
+        """The share of the present cells beside the most frequent value."""
+        return self.present - max((atom.share for atom in self.atoms), default=0.0)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the column is constant, as far as noise tells."""
+        return not self._is_clear(self.varied)
+
+    @property
+    def resolved(self) -> bool:
+        """Whether centre and scale are known well enough for the last look."""
+        return self.uncertainty <= RULE.resolved and self.heavy_bin() is None
+
+    @property
+    def octave(self) -> tuple[float, float]:
+        """Mean and standard deviation of the logarithm of the scale, base 2."""
+        mean = float(self.weights @ self.hypotheses.octave)
+        return mean, sqrt(float(self.weights @ np.square(self.hypotheses.octave - mean)))
+
+    @property
+    def uncertainty(self) -> float:
+        """Octaves of the scale or scales of the centre, whichever is more."""
+        w, h = self.weights, self.hypotheses
+        mean, sd = self.octave
+        order = np.argsort(h.center)
+        at = int(np.searchsorted(np.cumsum(w[order]), 0.5))
+        middle = h.center[order[min(at, len(order) - 1)]]
+        off = float(w @ (np.abs(h.center - middle) + h.reach / 2.0))
+        return max(sd, off / float(np.exp2(mean)))
+
+    def masses(self, look: Look) -> FloatArray:
+        """Return what each hypothesis says of a histogram: (hypotheses, bins)."""
+        masses = self.live * self.hypotheses.masses(look.edges)
+        for atom in self.atoms:
+            masses[:, look.bin_of(atom.low)] += atom.share
+        return np.asarray(masses)
+
+    def weighed(self) -> Belief:
+        """Return the belief with weights from all looks: a matched filter with misfit."""
+        found = self.hypotheses.prior.copy()
+        for look in self.looks:
+            masses = self.masses(look)
+            fit = masses @ look.shares - 0.5 * np.square(masses).sum(axis=1)
+            found += fit / (look.sd**2 + RULE.misfit**2)
+        return replace(self, weights=np.exp(found - logsumexp(found)))
+
+    def heavy_bin(self) -> HeavyBin | None:
+        """Return the fullest closed bin of the last look beside atoms, if that is too full."""
+        look = self.looks[-1]
+        shares = look.shares[1:-1].copy()
+        for atom in self.atoms:
+            at = look.bin_of(atom.low) - 1
+            if 0 <= at < len(shares):
+                shares[at] -= atom.share
+        at = int(np.argmax(shares))
+        if shares[at] <= max(RULE.heavy * self.present, RULE.clear * look.sd):
+            return None
+        return HeavyBin(float(look.edges[at]), float(look.edges[at + 1]), float(shares[at]))
+
+    def next_edges(self, sd: float) -> FloatArray:
+        """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin."""
+        bins = int(np.clip(RULE.full / sd, RULE.least_bins, RULE.most_bins))
+        parts = [self.hypotheses.quantiles(self.weights, np.arange(1.0, bins) / bins)]
+        parts += [np.array([atom.low, atom.high]) for atom in self.atoms]
+        heavy = self.heavy_bin()
+        if heavy is not None:
+            parts.append(np.linspace(heavy.low, heavy.high, RULE.parts_of_heavy_bin + 1))
+        edges = np.concatenate(parts)
+        return np.unique(edges[np.isfinite(edges)])
+
+    def after(self, look: Look) -> Belief:
+        """Return what is believed after one more look: likely hypotheses, finer ones."""
+        order = np.argsort(-self.weights, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(self.weights[order]), RULE.mass_kept)) + 1
+        likely = self.hypotheses[order[: min(enough, RULE.most_kept)]].split(look.edges)
+        step = self.step
+        if step > RULE.finest_step:
+            likely, step = likely.halved(step), step / 2.0
+        found = replace(self, hypotheses=likely, looks=(*self.looks, look), step=step)
+        return found._with_fresh().weighed()
+
+    def with_atom(self) -> Belief:
+        """Return the belief that the heavy bin of the last look is one value, if it is narrow."""
+        heavy = self.heavy_bin()
+        if heavy is None:
+            return self
+        wide = heavy.high - heavy.low > RULE.atom_width * max(abs(heavy.low), abs(heavy.high))
+        if wide or not self._is_clear(self.present - heavy.share):
+            return self
+        atom = Atom(heavy.low, heavy.high, min(heavy.share, self.live))
+        found = first_belief(self.looks[0], (*self.atoms, atom), self.present)
+        for look in self.looks[1:]:
+            found = found.after(look)
+        return found
+
+    def center_and_scale(self) -> tuple[float, float]:
+        """Return median and 1.48 × MAD; an infinite scale where the column is not resolved."""
+        look = self.looks[-1]
+        if self.hopeless or (self.octave[1] > RULE.unresolved and self.live > self.varied / 2.0):
+            return 0.0, inf
+        heavy = self.heavy_bin()
+        if heavy is not None and heavy.share > (1.0 - RULE.outliers) * self.present:
+            return 0.0, inf
+        believed = self.weights @ self.masses(look)
+        off = look.shares - believed
+        trust = RULE.misfit**2 / (RULE.misfit**2 + look.sd**2)
+        gain = np.where(np.abs(off) > RULE.sure * look.sd, 1.0, trust)
+        shares = on_simplex(believed + gain * off)
+        median, scale, others = median_and_scale(look.edges, shares)
+        return (median, scale) if self._is_clear(others) else (median, inf)
+
+    def _with_fresh(self) -> Belief:
+        """Return the belief with hypotheses of laws inside a heavy bin, if there is one."""
+        heavy = self.heavy_bin()
+        if heavy is None:
+            return self
+        prior = float(logsumexp(self.hypotheses.prior)) - RULE.fresh
+        fresh = within(heavy.low, heavy.high, prior)
+        return replace(self, hypotheses=Hypotheses.joined([self.hypotheses, fresh]))
+
+    def _is_clear(self, share: float) -> bool:
+        return share >= max(RULE.least_live, RULE.sure * self.looks[-1].sd)
+
+
+@cache
+def first_edges() -> FloatArray:
+    """Return the edges of the first look, the same for every column."""
+    return octave_edges(RULE.least_octave, RULE.most_octave)
+
+
+@cache
+def _first() -> tuple[Hypotheses, FloatArray]:
+    hypotheses = first_hypotheses(RULE.least_octave, RULE.most_octave)
+    return hypotheses, hypotheses.masses(first_edges())
+
+
+def first_belief(look: Look, atoms: tuple[Atom, ...], present: float) -> Belief:
+    """Return what is believed after the first look, with these atoms set aside."""
+    hypotheses, masses = _first()
+    live = max(present - sum(atom.share for atom in atoms), 0.0)
+    shares = look.shares.copy()
+    for atom in atoms:
+        shares[look.bin_of(atom.low)] -= atom.share
+    fit = live * (masses @ shares) - 0.5 * live**2 * np.square(masses).sum(axis=1)
+    score = hypotheses.prior + fit / (look.sd**2 + RULE.misfit**2)
+    kept = np.argsort(-score, kind="stable")[: 4 * RULE.most_kept]
+    return Belief(hypotheses[kept], np.empty(0), (look,), atoms, present)._with_fresh().weighed()
+
+
+def first_beliefs(shares: FloatArray, sd: float) -> tuple[Belief, ...]:
+    """Return what is believed of every column after a first look, shares (D, bins)."""
+    return tuple(_seen_first(share, sd) for share in shares)
+
+
+def _seen_first(share: FloatArray, sd: float) -> Belief:
+    look = Look(first_edges(), share[:-1], sd)
+    zeros, lost = float(share[look.bin_of(0.0)]), float(share[-1])
+    present = 1.0 - (min(lost, 1.0) if lost > RULE.sure * sd else 0.0)
+    atoms: tuple[Atom, ...] = ()
+    if zeros > max(RULE.heavy * present, RULE.clear * sd):
+        atoms = (Atom(0.0, _SMALLEST, min(zeros, present)),)
+    return first_belief(look, atoms, present)

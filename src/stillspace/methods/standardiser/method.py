@@ -1,0 +1,156 @@
+"""A private centre and scale of every column, from noisy histograms of the cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.methods.standardiser.belief import Belief, Look, first_beliefs, first_edges
+from stillspace.methods.standardiser.rule import LEAST_KAPPA, RULE, SAFE_KAPPA, SHARE
+from stillspace.parts.queries.columns import ColumnCounts
+from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+
+_SPARE_BINS = 40
+"""Bins beside quantiles and parts of a heavy bin: two per atom, the open ends, missing cells."""
+
+
+def kappa_of(mu: float, n: int, D: int) -> float:
+    """Return κ = μn/√D: how far the rows of a table stand out of the noise on D columns."""
+    return mu * n / sqrt(D)
+
+
+def standardiser_share(kappa: float) -> float:
+    """Return the part of μ² that a standardiser gets: more where the rows are few."""
+    return float(np.clip(SHARE.factor * sqrt(SHARE.reference / kappa), SHARE.least, SHARE.most))
+
+
+def can_standardise(kappa: float) -> str:
+    """Return "yes", "with care" or "no": what the public facts say before anything is spent."""
+    if kappa < LEAST_KAPPA:
+        return "no"
+    return "yes" if kappa >= SAFE_KAPPA else "with care"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What was released, what is asked next, and which part of the shares is spent."""
+
+    allowance: Allowance
+    asked: ColumnCounts | None
+    share: float
+    beliefs: tuple[Belief, ...] = ()
+    zoomed: float = 0.0
+    """Share of all closer looks so far."""
+    zooms: int = 0
+    last: bool = False
+    """Whether the last look is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standardiser:
+    """Histograms of all columns: a first look, closer looks where needed, a last look.
+
+    The rows are raw: neither centred nor scaled, and of any length. The outcome is an array
+    (2, D): medians and 1.48 × MAD; a column that is not resolved has an infinite scale.
+    """
+
+    D: int
+    missing: float | None = None
+    """The public code of a missing cell, if there is one; NaN is always missing."""
+    name: ClassVar[str] = "private centre and scale of each column"
+
+    @property
+    def n_components(self) -> int:
+        """A standardiser finds no subspace."""
+        return 0
+
+    @property
+    def n_passes(self) -> int:
+        """The first look, the closer looks, the last look."""
+        return 2 + RULE.most_zooms
+
+    @property
+    def coordinates(self) -> int:
+        """One normal per bin and column of each look."""
+        closer = RULE.most_bins + RULE.parts_of_heavy_bin + _SPARE_BINS
+        return self.D * (len(first_edges()) + 2 + (1 + RULE.most_zooms) * closer)
+
+    def begin(self, allowance: Allowance) -> State:
+        """Ask for the first look at all columns."""
+        edges = np.tile(first_edges(), (self.D, 1))
+        query = ColumnCounts.of(self.D, edges, missing=self.missing)
+        return State(allowance, query, RULE.first_share)
+
+    def ask(self, state: State) -> Ask | None:
+        """Return the histograms to release next."""
+        if state.asked is None:
+            return None
+        return Ask(np.empty((0, 0)), ((state.asked, state.share),))
+
+    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+        """Weigh what may be believed of the columns that were looked at, and go on."""
+        assert state.asked is not None
+        (answer,) = answers
+        with np.errstate(all="ignore"):
+            if not state.beliefs:
+                beliefs = first_beliefs(answer.value, answer.sd)
+            else:
+                beliefs = _after(state.beliefs, state.asked, answer)
+            return self._next(replace(state, beliefs=beliefs))
+
+    def outcome(self, state: State) -> Outcome:
+        """Return centres and scales."""
+        found = np.array([np.zeros(self.D), np.full(self.D, np.inf)])
+        with np.errstate(all="ignore"):
+            for j, belief in enumerate(state.beliefs):
+                if len(belief.looks) > 1:
+                    center, scale = belief.center_and_scale()
+                    if np.isfinite([center, scale]).all() and scale > 0.0:
+                        found[:, j] = center, scale
+        return Outcome(found)
+
+    def _next(self, state: State) -> State:
+        """Look closer at columns that are not resolved, then at all of them for the last time."""
+        if state.last:
+            return replace(state, asked=None)
+        live = [j for j, belief in enumerate(state.beliefs) if not belief.hopeless]
+        unclear = [j for j in live if not state.beliefs[j].resolved]
+        share = RULE.zoom_share * len(unclear) / self.D
+        enough = state.zoomed + share <= RULE.all_zooms_share
+        if unclear and state.zooms < RULE.most_zooms and enough:
+            asking = self._asking(state, unclear, share)
+            return replace(asking, zoomed=state.zoomed + share, zooms=state.zooms + 1)
+        if not live:
+            return replace(state, asked=None)
+        rest = 1.0 - RULE.first_share - state.zoomed
+        return replace(self._asking(state, live, rest), last=True)
+
+    def _asking(self, state: State, columns: list[int], share: float) -> State:
+        """Ask for histograms of some columns, each between its own edges."""
+        some = tuple(columns)
+        probe = ColumnCounts.of(self.D, np.zeros((len(some), 0)), columns=some)
+        sd = state.allowance.sd(probe, share)
+        edges = _in_one_table([state.beliefs[j].next_edges(sd) for j in some])
+        query = ColumnCounts.of(self.D, edges, columns=some, missing=self.missing)
+        return replace(state, asked=query, share=share)
+
+
+def _after(beliefs: tuple[Belief, ...], asked: ColumnCounts, answer: Answer) -> tuple[Belief, ...]:
+    found = list(beliefs)
+    for j, padded, shares in zip(asked.columns, asked.edges, answer.value, strict=True):
+        edges = padded[np.isfinite(padded)]
+        look = Look(edges, shares[: len(edges) + 1], answer.sd)
+        found[j] = found[j].after(look).with_atom()
+    return tuple(found)
+
+
+def _in_one_table(each: list[FloatArray]) -> FloatArray:
+    """Return edges as rows of one table; no cell lies beyond an infinite edge."""
+    edges = np.full((len(each), max(map(len, each))), np.inf)
+    for row, own in zip(edges, each, strict=True):
+        row[: len(own)] = own
+    return edges
