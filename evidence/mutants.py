@@ -39,6 +39,8 @@ SOURCE = ("tests/estimators/test_provenance.py",)
 
 PTR = ("tests/test_ptr.py",)
 
+EXTENDING = ("tests/test_extending.py",)
+
 SEEDED = "__import__('stillspace.parts.noise', fromlist='_').seeded_generator(7)"
 """A generator whose words everybody knows, in one expression."""
 
@@ -47,6 +49,62 @@ UNCHANGED = Mutant(
 )
 
 MUTANTS = [
+    Mutant(
+        "broken bounds of a user's query are accepted",
+        "extending.py",
+        "    if not worst.ok:",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "a method may ask what was not searched",
+        "extending.py",
+        "    if known is not None and type(query) not in known:",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "a user's noise law is taken on trust",
+        "extending.py",
+        '    _check_part("noise of the query", query.noise, _NOISES)\n',
+        "",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "a user's plan for another relation is run",
+        "extending.py",
+        "    if built != wanted:",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "the guarantee keeps quiet about a user's bounds",
+        "estimators/_private.py",
+        "            *known_recipe(plan.name, private=True).stated,\n",
+        "",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "the search does not know what symmetric noise shows",
+        "audit/sensitivity.py",
+        "return np.asarray(np.sqrt(query.noise.precision)).ravel()",
+        "return np.ones(query.noise.precision.size)",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "longer chains of foreign rows are not seen",
+        "run/accounted.py",
+        "    if not STANDARD.covers(rows.summation):",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "foreign rows are checked after the charge",
+        "estimators/_private.py",
+        "        source.check(plan)\n",
+        "",
+        tests=EXTENDING,
+    ),
     Mutant(
         "noise halved",
         "plans/release.py",
@@ -159,7 +217,7 @@ MUTANTS = [
     Mutant(
         "number of rows leaks under add/remove",
         "estimators/_validation.py",
-        'return checked_count("public_size", public_size)',
+        'return checked_whole("public_size", public_size)',
         "return n_rows",
     ),
     Mutant(
