@@ -23,6 +23,8 @@ LEDGER = ("tests/privacy/test_budget.py", "tests/estimators/test_budget.py")
 
 PAIRS = ("tests/test_pair_cut.py",)
 
+EXTENDING = ("tests/test_extending.py",)
+
 LOOK = ("tests/methods/test_outlier_look.py",)
 
 QUERIES = ("tests/parts/test_queries.py",)

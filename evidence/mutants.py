@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 from evidence._mutant import (
     AT_CUT,
+    EXTENDING,
     LEDGER,
     LOOK,
     PAIRS,
@@ -31,6 +32,62 @@ UNCHANGED = Mutant(
 )
 
 MUTANTS = [
+    Mutant(
+        "broken bounds of a user's query are accepted",
+        "extending.py",
+        "    if not worst.ok:",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "a method may ask what was not searched",
+        "extending.py",
+        "    if known is not None and type(query) not in known:",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "a user's noise law is taken on trust",
+        "extending.py",
+        '    _check_part("noise of the query", query.noise, _NOISES)\n',
+        "",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "a user's plan for another relation is run",
+        "extending.py",
+        "    if built != wanted:",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "the guarantee keeps quiet about a user's bounds",
+        "estimators/_private.py",
+        "            *known_recipe(plan.name, private=True).stated,\n",
+        "",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "the search does not know what symmetric noise shows",
+        "audit/sensitivity.py",
+        "return np.asarray(np.sqrt(query.noise.precision)).ravel()",
+        "return np.ones(query.noise.precision.size)",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "longer chains of foreign rows are not seen",
+        "run/accounted.py",
+        "    if not STANDARD.covers(rows.summation):",
+        "    if False:",
+        tests=EXTENDING,
+    ),
+    Mutant(
+        "foreign rows are checked after the charge",
+        "estimators/_private.py",
+        "        source.check(plan)\n",
+        "",
+        tests=EXTENDING,
+    ),
     Mutant(
         "noise halved",
         "plans/release.py",

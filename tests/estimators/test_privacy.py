@@ -92,6 +92,7 @@ def test_a_private_fit_holds_nothing_but_public_things(make):
         "distance_quantiles_",
         "pair_cut_",
         "left_out_",
+        "dropped_columns_",
     }
     assert "Generator" not in deep_text(vars(fit))
 

@@ -35,7 +35,7 @@ from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
 from stillspace.recipes import Facts, known_recipe
-from stillspace.recipes.fits import SUMMARIES, distance_quantiles, plan_fit
+from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
 from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
 from stillspace.rows.maps import View, width
 from stillspace.run import Result, run
@@ -56,6 +56,11 @@ QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
+
+
+def _is_private(value: Any) -> bool:
+    """Whether a centre or a scale is to be found privately."""
+    return isinstance(value, str) and value == "private"
 
 
 class PrivateEstimator(SubspaceEstimator):
@@ -160,6 +165,7 @@ class PrivateEstimator(SubspaceEstimator):
             options,
             view,
             D,
+            standardised=self._standardised(pairs, sketch),
             radius=self._checked_radius(sketch),
             cut_pairs=cut_pairs,
             narrowed=narrowed_width(columns, facts.r) if narrows else None,
@@ -174,17 +180,32 @@ class PrivateEstimator(SubspaceEstimator):
                 "pairs); use neighboring_relation='replace-one' or another centre."
             )
             raise NotAccountedError(msg)
-        found = pairs or self._finds_median
-        words = ("pairs", "median")
+        found = pairs or self._finds_median or _is_private(self.center)
+        words = ("private", "pairs", "median")
+        scale = None if _is_private(self.scale) else self.scale
         affine = Affine.of(
             None if found else checked_vector("center", self.center, D, words=words),
-            checked_vector("scale", self.scale, D, positive=True),
+            checked_vector("scale", scale, D, positive=True, words=words[:1]),
             checked_code("missing_code", self.missing_code),
             holes=self.nonfinite == "center",
         )
         bound = Sphere() if norm_bound is None else Clip(norm_bound)
         middle = (Pairs(),) if pairs else ()
         return (affine, *middle, *(() if sketch is None else (sketch,)), bound)
+
+    def _standardised(self, pairs: bool, sketch: Sketch | None) -> Standardised | None:
+        """Return what is to be found privately for every column, if anything is."""
+        wanted = Standardised(_is_private(self.center), _is_private(self.scale))
+        if not wanted.center and not wanted.scale:
+            return None
+        if pairs or sketch is not None or self._finds_median:
+            other = "a sketch" if sketch is not None else f"center={self.center!r}"
+            msg = (
+                f"scale='private' does not go with {other}; use center='private' and "
+                "sketch=None, or give the scale as public numbers."
+            )
+            raise ValueError(msg)
+        return wanted
 
     @property
     def _finds_median(self) -> bool:
@@ -259,6 +280,8 @@ class PrivateEstimator(SubspaceEstimator):
         self.error_estimate_ = float(facts.get("error_estimate", nan))
         self.route_ = str(facts.get("route", ""))
         self.left_out_ = tuple(facts.get("left_out", ()))
+        dropped = facts.get("dropped", np.zeros(0, dtype=np.bool_))
+        self.dropped_columns_ = np.flatnonzero(dropped)
         variances = facts.get("variances")
         r = len(self.components_)
         self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
@@ -281,9 +304,12 @@ class PrivateEstimator(SubspaceEstimator):
             if self.neighboring_relation == "replace-one"
             else f"public_size={n} is public knowledge and there are at most {ROW_MARGIN * n} rows",
         ]
+        given_vectors = any(
+            not (v is None or isinstance(v, str)) for v in (self.center, self.scale)
+        )
         stated.append(
             "all parameters of the fit"
-            + (", center and scale" if self.center is not None or self.scale is not None else "")
+            + (", center and scale" if given_vectors else "")
             + (", radius" if self.radius is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
             + (", the given start" if given else "")

@@ -36,9 +36,10 @@ class PrivateRobustPCA(PrivateEstimator):
         "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; "ptr", propose-test-release for
         nearly noiseless inliers, which may release nothing (an error says so); or one of the
         paper's: "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
-    center : array of shape (n_features,), "pairs", "median" or None, default=None
+    center : array of shape (n_features,), "private", "pairs", "median" or None, default=None
         A *public* vector, subtracted from every row; None means the origin, through which the
-        subspace then goes. "pairs" fits differences of random disjoint pairs of rows, in which an
+        subspace then goes. "private" finds the median of every column from private histograms
+        (docs/standardiser.md); it needs no bounds and pays with a part of the budget. "pairs" fits differences of random disjoint pairs of rows, in which an
         unknown centre cancels (`center_` stays zero); where a twentieth of the budget shows that
         long differences come from outliers far away, it leaves them out (docs/newton.md, "An
         unknown centre"). "median" buys a private geometric median with a tenth of the budget, and
@@ -46,8 +47,10 @@ class PrivateRobustPCA(PrivateEstimator):
         Take "pairs" unless you need `center_`, or know that outliers lie on all sides.
     radius : float, default=None
         For "median": a *public* bound on the distance of the centre from the origin.
-    scale : array of shape (n_features,), default=None
-        A *public* vector, divided into every row after centring.
+    scale : array of shape (n_features,), "private" or None, default=None
+        A *public* vector, divided into every row after centring. "private" finds the spread of
+        every column (1.48 × MAD) from the same private histograms. Use it, with
+        center="private", for a table whose columns have different units.
     missing_code : number, default=None
         A *public* number, such as 9 or -1 in a genotype matrix, that stands for a missing cell.
         Such a cell sits at the centre.
@@ -114,6 +117,9 @@ class PrivateRobustPCA(PrivateEstimator):
         Each has a direction (in the units of the fit), an angle around it, and its share of the
         rows with the standard deviation of the noise on that share. A real minority behind an
         empty gap is left out in the same way: look at this before you trust a fit.
+    dropped_columns_ : array of int
+        With scale="private": numbers of the columns whose scale could not be resolved. They do not
+        take part in the fit.
     variances_ : array of shape (n_components,) or None
         With the summary "variances".
     distance_quantiles_ : array or None

@@ -7,6 +7,7 @@ from math import pi
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
@@ -15,7 +16,7 @@ from stillspace.methods.spectrum import Spectrum, count_components
 from stillspace.plans.fixed import Reading
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.staged import Found, Progress
-from stillspace.rows.maps import Clip, Project, Sphere, View, with_bound, with_center
+from stillspace.rows.maps import Affine, Clip, Project, Sphere, View, with_bound, with_center
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,42 @@ class _Stage:
     def point(self, progress: Progress) -> FloatArray | None:  # noqa: ARG002
         """Only a reading has a point."""
         return None
+
+
+LARGEST_SCALE = float(np.finfo(np.float64).max)
+"""The scale of a dropped column: its cells come out as good as zero, whatever they hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandardiseStage(_Stage):
+    """Released medians and scales of the columns become the centre and the scale of the view.
+
+    The plan sees rows as they are. A column that was not resolved is dropped: a scale that is too
+    small would ruin the fit, one that is too large costs one column.
+    """
+
+    center: bool
+    """Whether the released medians are used."""
+    scale: bool
+    """Whether the released scales are used."""
+
+    def view(self, progress: Progress) -> View:  # noqa: ARG002
+        """Rows are counted as they are."""
+        return ()
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Put centre and scale into the view, and remember which columns were dropped."""
+        affine = progress.view[0]
+        assert isinstance(affine, Affine)
+        center, scale = found.V
+        dropped = ~np.isfinite(scale)
+        if self.center:
+            affine = replace(affine, center=FrozenArray.of(np.where(dropped, 0.0, center)))
+        if self.scale:
+            known = np.where(dropped, LARGEST_SCALE, scale)
+            affine = replace(affine, scale=FrozenArray.of(known))
+        after = replace(progress, view=(affine, *progress.view[1:]))
+        return after.knowing(dropped=dropped & self.scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +140,9 @@ class SubspaceStage(_Stage):
             V = V[:, : count_components(moment, release.sigma(0) / release.size, V.shape[1])]
         if progress.narrowed:
             V, moment = _widened(progress, V, moment, facts)
+        dropped = progress.facts.get("dropped")
+        if dropped is not None and dropped.any():
+            V = _without(V, dropped)
         V = np.ascontiguousarray(oriented(V, moment).T)
         # Rows that were left out stay left out for the summaries; on fewer columns they cannot be
         # told apart, and all rows count.
@@ -130,6 +170,15 @@ class SummaryStage(_Stage):
         """Keep what was released under the summary's name."""
         assert isinstance(self.plan, Reading)
         return progress.knowing(**{self.plan.name: found.V})
+
+
+def _without(V: FloatArray, dropped: npt.NDArray[np.bool_]) -> FloatArray:
+    """Return the basis without the noise that it has along dropped columns, orthonormal again."""
+    kept = np.where(dropped[:, None], 0.0, V)
+    if np.linalg.matrix_rank(kept) < V.shape[1]:
+        return V
+    left, _, right = np.linalg.svd(kept, full_matrices=False)
+    return np.asarray(left @ right)
 
 
 def _widened(

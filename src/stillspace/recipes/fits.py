@@ -15,18 +15,35 @@ from stillspace.methods.stages import (
     CenterStage,
     LeaveOutStage,
     NarrowStage,
+    StandardiseStage,
     SubspaceStage,
     SummaryStage,
+)
+from stillspace.methods.standardiser import (
+    LEAST_KAPPA,
+    Standardiser,
+    can_standardise,
+    kappa_of,
+    standardiser_share,
 )
 from stillspace.parts.geometry import Polar
 from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares, SecondMoment
 from stillspace.plans.adaptive import AdaptivePlan, Method
 from stillspace.plans.fixed import MomentStart, Plan, Reading
 from stillspace.plans.staged import Stage, StagedPlan
+from stillspace.privacy import mu_from_budget
 from stillspace.recipes import draft_plan
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
-from stillspace.rows.maps import View, paired
+from stillspace.rows.maps import Affine, View, paired
+
+
+@dataclass(frozen=True, slots=True)
+class Standardised:
+    """Which of the two a fit is to find privately."""
+
+    center: bool
+    scale: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,7 @@ def plan_fit(
     view: View,
     columns: int,
     *,
+    standardised: Standardised | None = None,
     radius: float | None = None,
     cut_pairs: bool = False,
     narrowed: int | None = None,
@@ -79,9 +97,12 @@ def plan_fit(
 
     `view` is what is done to a row of so many columns, as far as it is known beforehand. With
     `radius` the centre is a private geometric median within it. With `narrowed` the subspace is
-    looked for on that many columns, chosen by a stage of their own.
+    looked for on that many columns, chosen by a stage of their own. With `standardised` the centre
+    or the scale of every column, or both, come from private histograms of its cells.
     """
     first = _first_stages(facts, radius, cut_pairs and paired(view), narrowed)
+    if standardised is not None:
+        first = (_standardising(facts, columns, standardised, view), *first)
     last = tuple(
         SummaryStage(Reading(name, facts.release(SUMMARIES[name](facts))), SHARES.summary, facts.r)
         for name in summaries
@@ -103,6 +124,25 @@ def plan_fit(
         raise ValueError(msg)
     printed = as_printed(draft, facts, facts.epsilon, facts.delta)
     return replace(plan, stages=(main.with_plan(printed),))
+
+
+def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View) -> Stage:
+    """Return the stage that finds centre and scale of every column."""
+    assert facts.epsilon is not None
+    assert facts.delta is not None
+    kappa = kappa_of(mu_from_budget(facts.epsilon, facts.delta), facts.n, columns)
+    if can_standardise(kappa) == "no":
+        msg = (
+            f"A private centre or scale needs kappa = mu * n / sqrt(columns) of at least "
+            f"{LEAST_KAPPA:g}, and this table has {kappa:.3g}: give center and scale as public "
+            "numbers, use a larger epsilon, or fewer columns."
+        )
+        raise ValueError(msg)
+    affine = view[0]
+    assert isinstance(affine, Affine)
+    method = Standardiser(columns, affine.missing)
+    plan = AdaptivePlan("standardiser", method, facts.n, facts.relation, facts.rows_per_person)
+    return StandardiseStage(plan, standardiser_share(kappa), wanted.center, wanted.scale)
 
 
 def _first_stages(

@@ -55,7 +55,9 @@ def run_staged(
     views = Views(rows, draw_pairs(rows.n_rows, rng) if paired(plan.view) else None)
     progress, event = Progress(plan.view), NOTHING
     for stage in plan.stages:
-        view = checked_view(stage.view(progress))
+        view = stage.view(progress)
+        if view:  # rows as they are: a query over them says that it needs no bound
+            checked_view(view)
         behind = views.behind(view)
         shown = None if witness is None else _with_view(witness, view, views.pairs)
         found = run_plan(stage.plan, behind, rng, shown, stage.point(progress))

@@ -91,7 +91,7 @@ class Hypotheses:
         weight = np.broadcast_to(weight, x.shape).ravel()
         order = np.argsort(x, axis=None)
         mass = np.cumsum(weight[order]) - weight[order] / 2.0
-        return np.interp(levels, mass / weight.sum(), x.ravel()[order])
+        return np.asarray(np.interp(levels, mass / weight.sum(), x.ravel()[order]))
 
     def split(self, edges: FloatArray) -> Hypotheses:
         """Return boxes of centres no wider than their scale, or half their bins' width."""
@@ -122,7 +122,7 @@ def first_hypotheses(least: int, most: int) -> Hypotheses:
 
     Centres are ±2^k at four places per octave, off the octave's ends, and 0.
     """
-    where = least + (np.arange(4 * (most - least)) + 0.5) / 4.0
+    where: FloatArray = np.asarray(least + (np.arange(4 * (most - least)) + 0.5) / 4.0)
     octaves: FloatArray = np.arange(float(least), float(most), 0.5)
     parts = []
     for sign in (1.0, -1.0):
