@@ -145,7 +145,7 @@ def fit(
         "algorithm": algorithm,
         "batch_size": batch_size,
         "center": _center(center, without_privacy),
-        "scale": numbers("--scale", scale, positive=True),
+        "scale": _scale(scale, without_privacy),
     }
     separator = _delimiter(delimiter)
     _check_files(file, model, force)
@@ -245,11 +245,19 @@ def _sketch(text: str) -> int | str | None:
 
 def _center(text: str | None, without_privacy: bool) -> Any:
     """Return numbers, None for the origin, or how the fit finds its centre."""
-    if text in ("pairs", "median"):
+    if text in ("pairs", "median") or (text == "private" and not without_privacy):
         return text
     if text in (None, "none"):
         return "auto" if without_privacy and text is None else None
-    return numbers("--center", text, words=("pairs", "median", "none"))
+    return numbers("--center", text, words=("private", "pairs", "median", "none"))
+
+
+def _scale(text: str | None, without_privacy: bool) -> Any:
+    """Return numbers, None for the units of the table, or how the fit finds its scale."""
+    found = {"private": not without_privacy, "mad": without_privacy}
+    if text is not None and found.get(text, False):
+        return text
+    return numbers("--scale", text, words=("mad" if without_privacy else "private",), positive=True)
 
 
 def _fitted(
@@ -344,6 +352,10 @@ def _report_released(fitted: Any) -> None:
             "together away from the others. If they are a real minority, this fit is not about "
             "them.",
         )
+    dropped = getattr(fitted, "dropped_columns_", ())
+    if len(dropped) > 0:
+        numbers = ", ".join(str(j + 1) for j in dropped)
+        say("Dropped:", f"columns {numbers}: their scale could not be resolved.")
     if getattr(fitted, "pair_cut_", None) is not None:
         say("Pairs:", f"differences of length {fitted.pair_cut_:.3g} and more were left out.")
     if getattr(fitted, "sketch_", None) is not None:

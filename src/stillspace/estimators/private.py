@@ -39,8 +39,9 @@ class PrivateRobustPCA(PrivateEstimator):
     center : array of shape (n_features,), "private", "pairs", "median" or None, default=None
         A *public* vector, subtracted from every row; None means the origin, through which the
         subspace then goes. "private" finds the median of every column from private histograms
-        (docs/standardiser.md); it needs no bounds and pays with a part of the budget. "pairs" fits differences of random disjoint pairs of rows, in which an
-        unknown centre cancels (`center_` stays zero); where a twentieth of the budget shows that
+        (docs/standardiser.md); it needs no bounds and pays with a part of the budget. "pairs" fits
+        differences of random disjoint pairs of rows, in which an unknown centre cancels
+        (`center_` stays zero); where a twentieth of the budget shows that
         long differences come from outliers far away, it leaves them out (docs/newton.md, "An
         unknown centre"). "median" buys a private geometric median with a tenth of the budget, and
         needs `radius`; outliers that sit together away from the inliers' centre lead it astray.

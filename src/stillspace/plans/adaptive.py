@@ -149,8 +149,8 @@ class AdaptivePlan:
 
     @property
     def view(self) -> View:
-        """Rows are scaled to the unit sphere."""
-        return SPHERE
+        """Rows are scaled to the unit sphere, unless the method takes them as they are."""
+        return () if getattr(self.method, "takes_raw_rows", False) else SPHERE
 
     def ceiling(self) -> GaussianEvent:
         """Return the one Gaussian release that stands for all that may run.

@@ -118,6 +118,8 @@ class Belief:
         """Return the fullest closed bin of the last look beside atoms, if that is too full."""
         look = self.looks[-1]
         shares = look.shares[1:-1].copy()
+        if len(shares) == 0:
+            return None
         for atom in self.atoms:
             at = look.bin_of(atom.low) - 1
             if 0 <= at < len(shares):

@@ -62,6 +62,7 @@ class Standardiser:
     missing: float | None = None
     """The public code of a missing cell, if there is one; NaN is always missing."""
     name: ClassVar[str] = "private centre and scale of each column"
+    takes_raw_rows: ClassVar[bool] = True
 
     @property
     def n_components(self) -> int:

@@ -1,0 +1,267 @@
+"""The private standardiser: its counts, its belief, its shares, and what a fit makes of it."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stillspace import Budget, PrivatePCA, PrivateRobustPCA
+from stillspace.audit import check_noise
+from stillspace.methods.standardiser import (
+    LEAST_KAPPA,
+    Standardiser,
+    can_standardise,
+    kappa_of,
+    standardiser_share,
+)
+from stillspace.methods.standardiser.histogram import MAD_TO_SD, median_and_scale, on_simplex
+from stillspace.methods.standardiser.hypotheses import t3_below
+from stillspace.metrics import subspace_error
+from stillspace.parts.noise import seeded_generator
+from stillspace.parts.queries.columns import ColumnCounts, count_columns, octave_edges
+from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
+from stillspace.privacy import mu_from_budget
+from stillspace.rows import MemoryRows
+from stillspace.run import run
+
+NOWHERE = np.empty((0, 0))
+HARD = [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, 2.0, 1e300, -1e300, np.inf, -np.inf, np.nan, 9.0]
+
+
+# --- the query -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "columns", "csr"])
+@pytest.mark.parametrize("columns", [None, (1, 3)])
+def test_counts_against_plain_numpy(rng, kind, columns):
+    X = rng.choice(HARD, (700, 4))
+    X[:300] = rng.standard_normal((300, 4)) * np.exp2(rng.integers(-50, 50, (300, 4)))
+    if kind == "f32":
+        X = np.where(np.abs(X) < 1e-30, 0.0, np.clip(X, -1e30, 1e30)).astype(np.float32)
+    k = 4 if columns is None else len(columns)
+    edges = np.tile(octave_edges(-40, 60), (k, 1))
+    query = ColumnCounts.of(4, edges, columns=columns, missing=9.0)
+    make = {"columns": np.asfortranarray, "csr": sparse.csr_matrix}.get(kind, np.asarray)
+    got = MemoryRows.of(make(X)).add(query, NOWHERE, None)
+    assert np.array_equal(got, count_columns(X, query))
+    assert np.array_equal(got.sum(axis=1), np.full(k, 700.0))
+
+
+def test_a_row_moves_one_count_per_column(rng):
+    """Both bounds, by search over hard rows: norm √k, difference √(2k), and both are reached."""
+    query = ColumnCounts.of(3, np.tile(octave_edges(-3, 3), (3, 1)), missing=9.0)
+    rows = rng.choice(HARD, (200, 3))
+    terms = [MemoryRows.of(row[None]).add(query, NOWHERE, None) for row in rows]
+    norms = [np.linalg.norm(term) for term in terms]
+    gaps = [np.linalg.norm(a - b) for a in terms[:40] for b in terms[:40]]
+    assert max(norms) == pytest.approx(query.norm_bound, rel=1e-15) == pytest.approx(sqrt(3))
+    assert max(gaps) == pytest.approx(query.difference_bound, rel=1e-15) == pytest.approx(sqrt(6))
+    X = rng.choice(HARD, (300, 3))
+    whole = MemoryRows.of(X).add(query, NOWHERE, None)
+    assert np.array_equal(whole, MemoryRows.of(X[::-1]).add(query, NOWHERE, None))
+
+
+def test_octaves_are_told_apart_at_their_ends():
+    edges = octave_edges(-2, 2)
+    values = np.array([-4.0, -2.0, -1.0, -0.1, 0.0, 0.1, 0.25, 1.0, 2.0, 3.99, 4.0])
+    bins = np.searchsorted(edges, values, side="right")
+    assert len(set(bins[[4]])) == 1
+    assert bins[9] == bins[8]  # 2 ≤ x < 4
+    assert bins[10] == bins[9] + 1
+    assert bins[0] < bins[1] < bins[2] < bins[3] < bins[4] < bins[5]
+
+
+def test_what_the_query_refuses():
+    with pytest.raises(ValueError, match="ascending numbers from 0 to 2"):
+        ColumnCounts.of(3, np.zeros((2, 1)), columns=(1, 1))
+    with pytest.raises(ValueError, match="ascending numbers"):
+        ColumnCounts.of(1, np.array([[2.0, 1.0]]))
+    with pytest.raises(ValueError, match="shape"):
+        ColumnCounts.of(3, np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="missing code"):
+        ColumnCounts.of(1, np.zeros((1, 1)), missing=np.nan)
+
+
+# --- formulas ------------------------------------------------------------------------------
+
+
+def test_the_law_of_a_hypothesis_is_students():
+    from scipy.stats import t
+
+    x = np.array([-np.inf, -50.0, -1.0, 0.0, 0.3, 7.0, np.inf])
+    np.testing.assert_allclose(t3_below(x), t(3).cdf(x), atol=1e-12)
+
+
+def test_shares_on_the_simplex_are_the_nearest(rng):
+    for _ in range(20):
+        y = rng.standard_normal(6)
+        x = on_simplex(y)
+        assert x.min() >= 0.0
+        assert x.sum() == pytest.approx(1.0)
+        others = rng.dirichlet(np.ones(6), 200)
+        assert np.linalg.norm(x - y) <= np.linalg.norm(others - y, axis=1).min() + 1e-12
+
+
+def test_median_and_mad_of_a_fine_histogram(rng):
+    x = rng.standard_normal(200_000) * 3.0 + 5.0
+    edges = np.linspace(-20.0, 30.0, 2001)
+    shares = np.bincount(np.searchsorted(edges, x, side="right"), minlength=2002) / len(x)
+    median, scale, others = median_and_scale(edges, shares)
+    assert median == pytest.approx(np.median(x), abs=0.03)
+    assert scale == pytest.approx(MAD_TO_SD * np.median(np.abs(x - np.median(x))), rel=0.01)
+    assert others > 0.9
+
+
+def test_public_facts_decide():
+    assert can_standardise(LEAST_KAPPA * 0.99) == "no"
+    assert can_standardise(30.0) == "with care"
+    assert can_standardise(1000.0) == "yes"
+    assert standardiser_share(1e9) == 0.15
+    assert standardiser_share(30.0) == 0.5
+    assert kappa_of(0.5, 1000, 25) == 100.0
+
+
+# --- the method ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 1e6])
+def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale):
+    method, allowance = Standardiser(4), Allowance(0.5, 3000)
+    for _ in range(6):
+        state, spent, coordinates, passes = method.begin(allowance), 0.0, 0, 0
+        while (ask := method.ask(state)) is not None:
+            ((query, share),) = ask.shares
+            spent, coordinates = spent + share, coordinates + query.noise.coordinates
+            value = scale * rng.standard_normal(query.shape)
+            state = method.take(state, (Answer(value, allowance.sd(query, share)),))
+            passes += 1
+        assert spent <= 1.0 + 1e-12
+        assert coordinates <= method.coordinates
+        assert passes <= method.n_passes
+        center, found = method.outcome(state).V
+        assert np.isfinite(center).all()
+        assert (found > 0.0).all()
+
+
+def found(X, mu=0.5, seed=0, **options):
+    plan = AdaptivePlan("s", Standardiser(X.shape[1], **options), len(X), mu=mu)
+    return run(plan, MemoryRows.of(X), seeded_generator(seed)).V
+
+
+def table(rng, n=20_000):
+    """Columns of all kinds, and the centre and scale that each should come to."""
+    z = rng.standard_normal((n, 9))
+    X = np.column_stack(
+        [
+            z[:, 0],
+            1e9 + z[:, 1],  # an offset of thirty octaves
+            -4e-7 * (5.0 + z[:, 2]),
+            np.round(3.0 * z[:, 3]),
+            np.exp(2.0 * z[:, 4]),
+            np.where(z[:, 5] > 0.0, 250.0 + 20.0 * z[:, 6], 0.0),  # half of it zeros
+            2000.0 + np.round(10.0 * z[:, 7]),
+            rng.standard_t(2, n) * 0.01,
+            rng.integers(0, 2, n).astype(float),
+        ]
+    )
+    middle = np.median(X, axis=0)
+    return X, middle, MAD_TO_SD * np.median(np.abs(X - middle), axis=0)
+
+
+def test_columns_of_all_kinds_are_resolved(rng):
+    X, middle, mad = table(rng)
+    center, scale = found(X)
+    for j in (0, 2, 3, 6, 7):
+        assert abs(np.log2(scale[j] / mad[j])) < 0.7, j
+        assert abs(center[j] - middle[j]) < 0.5 * mad[j], j
+    # Strong skew and a far offset may be dropped; a scale that is far too small never comes out.
+    assert scale[4] > mad[4] / 2.0
+    assert scale[1] > mad[1] / 2.0
+    assert 5.0 < scale[5] < 1000.0  # half zeros: the units of the others
+    assert np.isinf(scale[8]) or 0.1 < scale[8] < 10.0
+
+
+def test_constants_and_empty_columns_are_dropped(rng):
+    X = rng.standard_normal((5000, 4))
+    X[:, 1], X[:, 2] = 7.0, np.nan
+    _, scale = found(X)
+    assert np.isfinite(scale).tolist() == [True, False, False, True]
+
+
+def test_missing_cells_and_outliers_do_not_move_the_scale(rng):
+    X = 50.0 + 3.0 * rng.standard_normal((20_000, 3))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[rng.random(len(X)) < 0.2] = 1e6
+    X[rng.random(X.shape) < 0.1] = -99.0
+    center, scale = found(X, missing=-99.0)
+    np.testing.assert_allclose(center, 50.0, atol=3.0)
+    assert np.all(np.abs(np.log2(scale / 3.0)) < 1.5)
+
+
+# --- in a fit ------------------------------------------------------------------------------
+
+
+def units(rng, n=10_000, D=8):
+    """Two strong directions in standard units, then columns in units of their own."""
+    V = np.linalg.qr(rng.standard_normal((D, 2)))[0]
+    Z = rng.standard_normal((n, 2)) @ V.T + 0.15 * rng.standard_normal((n, D))
+    scale = np.exp2(rng.integers(-12, 12, D))
+    center = 20.0 * scale * rng.standard_normal(D)
+    return Z * scale + center, np.linalg.svd(Z / Z.std(axis=0), full_matrices=False)[2][:2]
+
+
+def test_units_and_offsets_do_not_matter_to_a_standardised_fit(rng):
+    X, components = units(rng)
+    fit = PrivateRobustPCA(2, epsilon=2.0, center="private", scale="private").fit(X)
+    assert subspace_error(fit.components_, components) < 0.05
+    assert subspace_error(PrivateRobustPCA(2, epsilon=2.0).fit(X).components_, components) > 0.5
+    assert fit.privacy_.private
+    assert 1.99 < fit.privacy_.epsilon <= 2.0
+    assert fit.plan_.event() == fit.privacy_.event
+    assert len(fit.dropped_columns_) == 0
+    scores = fit.transform(X)
+    assert 0.3 < np.median(np.abs(scores)) < 5.0
+
+
+def test_dropped_columns_take_no_part(rng):
+    X, _ = units(rng)
+    X[:, 3] = 5.0
+    fit = PrivatePCA(2, epsilon=2.0, center="private", scale="private").fit(X)
+    assert fit.dropped_columns_.tolist() == [3]
+    assert np.array_equal(fit.components_[:, 3], np.zeros(2))
+    np.testing.assert_allclose(fit.components_ @ fit.components_.T, np.eye(2), atol=1e-12)
+    assert np.isfinite(fit.inverse_transform(fit.transform(X))).all()
+
+
+def test_the_stage_is_charged_and_has_the_noise_that_it_states(rng, tmp_path):
+    X, _ = units(rng, n=3000)
+    budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
+    fit = PrivateRobustPCA(2, delta=1e-6, center="private", scale="private", budget=budget).fit(X)
+    ((first, _), *_) = fit.privacy_.event.parts
+    kappa = kappa_of(mu_from_budget(1.0, 1e-6), 3000, 8)
+    share = float(first.squared_mu("replace-one")) / mu_from_budget(1.0, 1e-6) ** 2
+    assert share == pytest.approx(standardiser_share(kappa), rel=1e-6)
+    assert budget.entries()[-1].event == fit.privacy_.event
+    assert check_noise(fit.plan_, X, random_state=0).ok
+
+
+def test_tables_that_are_too_small_are_refused_before_the_charge(tmp_path):
+    budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
+    X = np.ones((100, 9))
+    with pytest.raises(ValueError, match="kappa"):
+        PrivateRobustPCA(2, scale="private", budget=budget).fit(X)
+    with pytest.raises(ValueError, match="does not go with center='pairs'"):
+        PrivateRobustPCA(2, center="pairs", scale="private", budget=budget).fit(np.ones((9000, 9)))
+    assert budget.entries() == ()
+
+
+def test_any_rows_take_the_same_path():
+    """No error, warning or attribute depends on the rows, whatever they hold."""
+    tables = [np.zeros((4000, 5)), np.full((4000, 5), np.nan), np.full((4000, 5), 1e300)]
+    fits = [PrivatePCA(2, center="private", scale="private").fit(X) for X in tables]
+    assert len({fit.plan_ for fit in fits}) == 1
+    assert len({str(fit.privacy_) for fit in fits}) == 1
+    for fit in fits:
+        assert np.isfinite(fit.components_).all()
+        assert np.isfinite(fit.scale_).all()
