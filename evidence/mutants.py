@@ -262,7 +262,7 @@ MUTANTS = [
         "                    V = geometry.top_eigenvectors(Z.T @ Z, last.basis.shape[1])\n"
         "                    last = type(last)(type(last.basis).of(V))\n"
         "                self.kept[view] = before.through(last)",
-        tests=("tests/estimators/test_replay.py",),
+        tests=("tests/estimators/test_replay.py::test_narrowed_rows_of_a_neighbour",),
     ),
     Mutant(
         "fixed-size batches bounded in one direction only",
