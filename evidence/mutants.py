@@ -559,8 +559,8 @@ def table() -> str:
         rows.append((mutant.name, caught))
     return markdown(
         "Mutants",
-        "Each change is made to a copy of `src/`; the first test that fails is named.",
-        ["change", "first test that turns red"],
+        "Each change is made to a copy of `src/`; a test that fails is named.",
+        ["change", "test that turns red"],
         rows,
     )
 
