@@ -3,7 +3,8 @@
 A first fit is run and its releases are kept. A second fit, on rows of which one was replaced, is
 given these releases in place of its own. If rows are seen through releases alone, both ask for the
 same sums and end with the same attributes, to the last bit. What the sums moved by, in units of
-their noise, adds up to the privacy loss of this path: the squares may not pass μ² together.
+their noise, adds up to the privacy loss of this path: the squares may not pass μ² together. And
+the rows that a release reads, behind all maps, are the same but for those of one person.
 """
 
 import warnings
@@ -38,6 +39,8 @@ class Replay:
 
     def __init__(self, shown=None):
         self.seen, self.shown, self.real = [], shown, Release.noisy_mean
+        self.read = []
+        """The rows behind all maps, as each sum read them."""
 
     def noisy_mean(self, release, total, draw):
         assert draw.noise is not None
@@ -51,19 +54,29 @@ class Replay:
 
 
 def replayed(monkeypatch, X, shown=None, **options):
-    """Return the attributes of a fit, its warnings, and what it saw of the rows."""
-    replay = Replay(shown)
+    """Return the attributes of a fit, its warnings, what it saw of the rows, and the rows read."""
+    replay, real_add = Replay(shown), MemoryRows.add
 
     def noisy_mean(release, total, draw):
         return replay.noisy_mean(release, total, draw)
 
+    def add(rows, query, point, selection):
+        replay.read.append(rows.sphered())
+        return real_add(rows, query, point, selection)
+
     with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         patch.setattr(Release, "noisy_mean", noisy_mean)
+        patch.setattr(MemoryRows, "add", add)
         fit = PrivateRobustPCA(**{"n_components": 2, "center": "pairs", **BUDGET, **options})
         held = vars(fit.fit(X))
     held = {k: v.tobytes() if isinstance(v, np.ndarray) else repr(v) for k, v in held.items()}
-    return held, [str(warning.message) for warning in told], replay.seen
+    return held, [str(warning.message) for warning in told], replay.seen, replay.read
+
+
+def most_moved(first, second):
+    """Return the largest number of rows that differ in what two fits read for the same sum."""
+    return max(int((a != b).any(axis=1).sum()) for a, b in zip(first, second, strict=True))
 
 
 def loss(first, second):
@@ -129,14 +142,16 @@ OPTIONS = {
 @pytest.mark.parametrize("X", [FAR, clusters(n=1000, D=D)[0]], ids=["far", "clusters"])
 def test_a_neighbour_with_the_same_releases_has_the_same_fit(monkeypatch, rng, X, case):
     options = OPTIONS[case]
-    held, told, seen = replayed(monkeypatch, X, **options)
+    held, told, seen, read = replayed(monkeypatch, X, **options)
     assert told == []
     if X is FAR and case in ("auto, summaries", "auto, r chosen", "sketch", "REAPER", "PCA"):
         assert held["pair_cut_"] != "None"
-    for other in neighbours(X, rng, options.get("rows_per_person", 1)):
-        again, told, others = replayed(monkeypatch, other, seen, **options)
+    people = options.get("rows_per_person", 1)
+    for other in neighbours(X, rng, people):
+        again, told, others, also = replayed(monkeypatch, other, seen, **options)
         assert again == held
         assert told == []
+        assert most_moved(read, also) <= people
         assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2
 
 
@@ -150,22 +165,25 @@ def test_narrowed_rows_of_a_neighbour(monkeypatch, rng, center, rows):
         "rows_per_person": rows,
         "summaries": ("variances",),
     }
-    held, _, seen = replayed(monkeypatch, X, **options)
+    held, _, seen, read = replayed(monkeypatch, X, **options)
     widths = [asked[0].D for asked, _, _ in seen]
     assert widths[-1] == 128
     assert 32 in widths
     for other in neighbours(X, rng, rows):
-        again, _, others = replayed(monkeypatch, other, seen, **options)
+        again, _, others, also = replayed(monkeypatch, other, seen, **options)
         assert again == held
+        assert most_moved(read, also) <= rows
         assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2
 
 
 def test_sampled_steps_take_the_same_path(monkeypatch, rng):
     """Their loss is that of a mixture; the path and the attributes are compared here."""
     options = {"algorithm": "dp-sggd", "n_iter": 4}
-    held, _, seen = replayed(monkeypatch, FAR, **options)
+    held, _, seen, read = replayed(monkeypatch, FAR, **options)
     for other in neighbours(FAR, rng):
-        assert replayed(monkeypatch, other, seen, **options)[0] == held
+        again, _, _, also = replayed(monkeypatch, other, seen, **options)
+        assert again == held
+        assert most_moved(read, also) <= 1
 
 
 def test_a_look_past_the_releases_is_seen(monkeypatch):
@@ -181,8 +199,9 @@ def test_a_look_past_the_releases_is_seen(monkeypatch):
             return real(self, row_map)
 
         patch.setattr(MemoryRows, "through", at_the_mean)
-        _, _, seen = replayed(monkeypatch, FAR)
-        others = replayed(monkeypatch, other, seen)[2]
+        _, _, seen, read = replayed(monkeypatch, FAR)
+        _, _, others, also = replayed(monkeypatch, other, seen)
+        assert most_moved(read, also) > 1
         assert loss(seen, others) > mu_from_budget(*BUDGET.values()) ** 2
     with monkeypatch.context() as patch:
 
@@ -199,10 +218,11 @@ def test_a_look_past_the_releases_is_seen(monkeypatch):
         patch.setattr(staged.Views, "behind", exact_basis)
         wide = np.random.default_rng(0).standard_normal((400, 160)) * np.geomspace(1, 0.01, 160)
         options = {"center": None, "sketch": 128}
-        _, _, seen = replayed(monkeypatch, wide, **options)
+        _, _, seen, read = replayed(monkeypatch, wide, **options)
         moved = wide.copy()
         moved[5] *= -1.0
-        others = replayed(monkeypatch, moved, seen, **options)[2]
+        _, _, others, also = replayed(monkeypatch, moved, seen, **options)
+        assert most_moved(read, also) > 1
         assert loss(seen, others) > mu_from_budget(*BUDGET.values()) ** 2
     with monkeypatch.context() as patch:
 
@@ -212,6 +232,7 @@ def test_a_look_past_the_releases_is_seen(monkeypatch):
             return MemoryRows(levels(self._factors / self._factors[self._factors > 0].min())[None])
 
         patch.setattr(MemoryRows, "through", in_units_of_the_longest)
-        _, _, seen = replayed(monkeypatch, FAR)
-        others = replayed(monkeypatch, other, seen)[2]
+        _, _, seen, read = replayed(monkeypatch, FAR)
+        _, _, others, also = replayed(monkeypatch, other, seen)
+        assert most_moved(read, also) > 1
         assert loss(seen, others) > mu_from_budget(*BUDGET.values()) ** 2
