@@ -17,6 +17,8 @@ SLACK = (
     "tests/rows/test_sums.py::test_the_slack_counts_the_chains_of_a_compiled_loop",
 )
 
+STANDARDISER = ("tests/methods/test_standardiser.py",)
+
 STAGED = [
     Mutant(
         "the first stage is left out of what a fit costs",
@@ -92,8 +94,8 @@ STAGED = [
     Mutant(
         "the view of a stage is not checked",
         "run/staged.py",
-        "view = checked_view(stage.view(progress))",
-        "view = stage.view(progress)",
+        "            checked_view(view)\n",
+        "            pass\n",
         tests=contract("test_a_stage_whose_rows_have_no_bound_is_refused"),
     ),
     Mutant(
@@ -329,5 +331,52 @@ STAGED = [
         "                plan.event(),\n",
         "                plan.main.event(),\n",
         tests=("tests/estimators/test_stages.py",),
+    ),
+    Mutant(
+        "counts of columns have the bound of one column",
+        "parts/queries/columns.py",
+        "return sqrt(2.0 * len(self.columns))",
+        "return sqrt(2.0)",
+        tests=STANDARDISER,
+    ),
+    Mutant(
+        "the norm of counts of columns is that of one column",
+        "parts/queries/columns.py",
+        "return sqrt(len(self.columns))",
+        "return 1.0",
+        tests=STANDARDISER,
+    ),
+    Mutant(
+        "a cell is counted in two bins",
+        "kernels/counts.py",
+        "            counts[j, low] += 1.0\n",
+        "            counts[j, low] += 1.0\n            counts[j, 0] += 1.0\n",
+        tests=STANDARDISER,
+    ),
+    Mutant(
+        "the standardiser's answers have no noise",
+        "run/adaptive.py",
+        "values = joint.apply(asked, ask.point, draws)",
+        "values = joint.apply(asked, ask.point, draws)\n"
+        "        if not ask.point.size:\n"
+        "            values = [asked.add(q, ask.point, None) / plan.size for q, _ in ask.shares]",
+        tests=STANDARDISER,
+    ),
+    Mutant(
+        "closer looks of the standardiser are free",
+        "methods/standardiser/method.py",
+        "return replace(asking, zoomed=state.zoomed + share, zooms=state.zooms + 1)",
+        "return replace(asking, zooms=state.zooms + 1)",
+        tests=STANDARDISER,
+    ),
+    Mutant(
+        "the scale of a column is that of its rows",
+        "run/staged.py",
+        "        progress = stage.after(progress, found)\n",
+        "        if not view:\n"
+        "            raw = behind.sphered()\n"
+        "            found.V[:] = np.stack([raw.mean(axis=0), raw.std(axis=0) + 1e-9])\n"
+        "        progress = stage.after(progress, found)\n",
+        tests=("tests/estimators/test_replay.py",),
     ),
 ]

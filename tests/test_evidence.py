@@ -16,7 +16,7 @@ def test_the_text_of_each_mutant_stands_once(mutant):
 
 
 def test_a_mutant_that_does_not_fit_is_named():
-    with pytest.raises(RuntimeError, match=r"does not fit plans/release\.py any more"):
+    with pytest.raises(RuntimeError, match=r"does not fit [a-z_/]+\.py any more"):
         mutated(MUTANTS[0], "")
 
 

@@ -53,6 +53,11 @@ CASES = {
     "summaries": (PrivateRobustPCA, "clean", {"rows_per_person": 2, **BOTH}),
     "r chosen": (PrivateRobustPCA, "clean", {"n_components": "auto", **BOTH}),
     "median": (PrivateRobustPCA, "clean", {"center": "median", "radius": 2.0, **BOTH}),
+    "standardised": (
+        PrivateRobustPCA,
+        "clean",
+        {"center": "private", "scale": "private", "epsilon": 9.0, **BOTH},
+    ),
     "pairs": (PrivateRobustPCA, "far", {**FAR, **BOTH}),
     "pairs, r chosen": (PrivateRobustPCA, "far", {**FAR, "n_components": "auto"}),
     "pairs, three rows": (PrivateRobustPCA, "far", {**FAR, "rows_per_person": 3, **BOTH}),

@@ -134,6 +134,7 @@ OPTIONS = {
         **BOTH,
     },
     "no pairs": {"center": None, "summaries": ("distances",)},
+    "standardised": {"center": "private", "scale": "private", "summaries": ("variances",)},
     "median": {"center": "median", "radius": 3.0},
 }
 
