@@ -1,5 +1,6 @@
 """The theory behind the methods as code: what is proved, and for which rows (docs/theory.md)."""
 
+from stillspace.theory.boundary import RecoveryPrediction, boundary_rows, predict_recovery
 from stillspace.theory.certificates import Certificate, certify
 from stillspace.theory.iterations import (
     IterationBound,
@@ -8,12 +9,20 @@ from stillspace.theory.iterations import (
     largest_restarts,
     restarts,
 )
+from stillspace.theory.linear import (
+    LinearConvergence,
+    linear_convergence,
+    most_halvings,
+    noise_floor,
+)
+from stillspace.theory.local import LocalStability, local_stability
 from stillspace.theory.minibatch import (
     MinibatchStability,
     minibatch_bound,
     paper_minibatch_value,
     sampled_minibatches,
 )
+from stillspace.theory.rates import ReaperRate, reaper_rate
 from stillspace.theory.reaper import (
     ReaperStability,
     reaper_alignment,
@@ -21,27 +30,39 @@ from stillspace.theory.reaper import (
     reaper_stability,
 )
 from stillspace.theory.stability import Bounds, Stability, alignment, permeance, stability
-from stillspace.theory.starts import StartCondition, pca_start
+from stillspace.theory.starts import StartCondition, pca_start, private_pca_start
 
 __all__ = [
     "Bounds",
     "Certificate",
     "IterationBound",
+    "LinearConvergence",
+    "LocalStability",
     "MinibatchStability",
+    "ReaperRate",
     "ReaperStability",
+    "RecoveryPrediction",
     "RestartSchedule",
     "Stability",
     "StartCondition",
     "alignment",
+    "boundary_rows",
     "certify",
     "iteration_bound",
     "largest_restarts",
+    "linear_convergence",
+    "local_stability",
     "minibatch_bound",
+    "most_halvings",
+    "noise_floor",
     "paper_minibatch_value",
     "pca_start",
     "permeance",
+    "predict_recovery",
+    "private_pca_start",
     "reaper_alignment",
     "reaper_permeance",
+    "reaper_rate",
     "reaper_stability",
     "restarts",
     "sampled_minibatches",
