@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stillspace
@@ -123,10 +124,15 @@ def test_importing_the_package_imports_no_third_party_module():
     assert not found & {"numpy", "scipy", "sklearn", "numba", "randomgen", "matplotlib", "typer"}
 
 
-def test_the_readme_example_runs_and_its_figures_hold(capsys):
+def test_the_readme_examples_run_and_their_figures_hold(capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    example, units = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names: dict = {}
+    exec(compile(units, "README.md", "exec"), names)
+    pca = names["pca"]
+    assert len(pca.dropped_columns_) == 0
+    np.testing.assert_allclose(pca.center_[:2], [170.0, 63.0], rtol=0.02)
+    assert abs(pca.components_[0, 2]) < 0.3  # height and weight go together, income alone
     exec(compile(example, "README.md", "exec"), names)
     assert "differential privacy" in capsys.readouterr().out
     pca, data = names["pca"], names["data"]
