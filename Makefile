@@ -15,7 +15,7 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## the main job: a private robust fit, its guarantee and its picture
 	$(BIN)/stillspace demo --out demo
 
-test: $(STAMP)  ## all tests; about 5 minutes on 2 cores
+test: $(STAMP)  ## all tests; about 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(STAMP)  ## linters, formatting, strict types, layering

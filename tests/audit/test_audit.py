@@ -273,9 +273,9 @@ def test_the_command(tmp_path):
     ("arguments", "words"),
     [
         (["nothing"], "Unknown algorithm 'nothing'"),
-        (["dp-ggd", "-r", "2"], "1 <= components < features"),
+        (["dp-ggd", "-r", "2"], "--components must be below --features"),
         (["dp-ggd", "--relation", "none"], "--relation must be one of"),
-        (["dp-ggd", "--epsilon", "nan"], "epsilon > 0"),
+        (["dp-ggd", "--epsilon", "nan"], "--epsilon must be a number in"),
         (["dp-ggd", "--bound", "magic"], "different ones of"),
         (["dp-ggd", "--adversary", "x"], "Unknown adversary"),
         (["dp-ggd", "--out", "/nowhere/a.png"], "No such file"),

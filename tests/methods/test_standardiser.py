@@ -199,6 +199,14 @@ def test_missing_cells_and_outliers_do_not_move_the_scale(rng):
     assert np.all(np.abs(np.log2(scale / 3.0)) < 1.5)
 
 
+def test_a_missing_code_is_known_in_float32_too(rng):
+    X = 50.0 + 3.0 * rng.standard_normal((20_000, 2))
+    X[rng.random(X.shape) < 0.6] = -99.9  # float32 has no such number
+    for A in (X, X.astype(np.float32)):
+        center, _ = found(A, missing=-99.9)
+        np.testing.assert_allclose(center, 50.0, atol=1.5)
+
+
 # --- in a fit ------------------------------------------------------------------------------
 
 

@@ -102,7 +102,9 @@ def fitted(task: Task, X: Any, rng: np.random.Generator, search_rng: np.random.G
     if searching and start is not None:
         counts = counted(X, rows, start, unit, task.missing)
         options = {**start.options(), **options}
-    plan = _patient(fixed_plan(task.algorithm, Facts(n, D, r), **options), n, D, options)
+    plan = fixed_plan(task.algorithm, Facts(n, D, r), **options)
+    if task.algorithm == "auto":
+        plan = _patient(plan, n, D, options)
     some = rows if counts.all() else rows.only(counts)
     result = _run(plan, some, rng)
     if _cut(plan) < 1.0:

@@ -38,7 +38,7 @@ ROW_MARGIN = 16
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
 
-WORD_ERROR = 2.0**-71
+WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
 
 
@@ -378,7 +378,12 @@ class JointRelease:
             msg = "Releases are read in one pass only where each reads all rows."
             raise ValueError(msg)
         if len({(r.relation, r.size, r.rows_per_person) for r in self.releases}) != 1:
-            msg = "Releases of one pass must share a neighbouring relation, size and rows a person."
+            msg = (
+                "Releases of one pass must share a neighbouring relation, size and rows per person."
+            )
+            raise ValueError(msg)
+        if len({release.query.norm_bound for release in self.releases}) != 1:
+            msg = "Queries of one pass are added up in one unit: they must share their norm bound."
             raise ValueError(msg)
 
     def draw(self, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> tuple[Draw, ...]:

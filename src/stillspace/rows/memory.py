@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -229,6 +230,7 @@ class MemoryRows:
         if not self.bounded and getattr(query, "needs_bound", True):
             msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
             raise ValueError(msg)
+        query = _with_code_as_stored(query, self._source.dtype)
         count = self.n_rows if selection is None else len(selection)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         if count == 0:
@@ -270,3 +272,12 @@ class MemoryRows:
             XT = memory[: D * filled(width)].reshape(D, filled(width))
             self._source.load(index, at, self._scaling, self._factors, XT[:, :width])
             yield at, XT, width
+
+
+def _with_code_as_stored(query: RowSum, dtype: Any) -> RowSum:
+    """Return a query over raw cells with its missing code as cells of this type hold it."""
+    missing = getattr(query, "missing", None)
+    if missing is None or dtype != np.float32:
+        return query
+    changed: RowSum = replace(query, missing=code_as_stored(missing, dtype))  # type: ignore[type-var]
+    return changed
