@@ -19,8 +19,8 @@ class Glad(Bounded):
     """`Σ Qx (Vᵀx)ᵀ / max(‖Qx‖, φ)`: minus n times the gradient of GLAD at V (SPEC 2).
 
     Norm ≤ ‖Vᵀx‖ ≤ 1, because the first factor is at most a unit vector; two terms may be
-    opposite, so their difference is ≤ 2. With a `cut` rows with ‖Qx‖ ≥ cut add nothing (RULE.md,
-    "late cut"): the bounds stay, and as the bits of ‖Qx‖ are the row's alone, no other row's
+    opposite, so their difference is ≤ 2. With a `cut` rows with ‖Qx‖ ≥ cut add nothing
+    (docs/newton.md): the bounds stay, and as the bits of ‖Qx‖ are the row's alone, no other row's
     presence decides on which side of the cut it lies.
     """
 
