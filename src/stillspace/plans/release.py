@@ -382,9 +382,6 @@ class JointRelease:
                 "Releases of one pass must share a neighbouring relation, size and rows per person."
             )
             raise ValueError(msg)
-        if len({release.query.norm_bound for release in self.releases}) != 1:
-            msg = "Queries of one pass are added up in one unit: they must share their norm bound."
-            raise ValueError(msg)
 
     def draw(self, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> tuple[Draw, ...]:
         """Record all of them in the ledger, then draw their noise."""
@@ -401,7 +398,8 @@ class JointRelease:
 
     def _totals(self, rows: Adds, point: FloatArray) -> list[FloatArray]:
         queries = tuple(release.query for release in self.releases)
-        if len(queries) == 1:
-            return [rows.add(queries[0], point, None)]
+        # Sums are made in units of the norm bound: queries of different bounds go by themselves.
+        if len(queries) == 1 or len({query.norm_bound for query in queries}) > 1:
+            return [rows.add(query, point, None) for query in queries]
         flat = rows.add(Joint(queries), point, None)
         return [part.copy() for part in Joint(queries).split(flat)]
