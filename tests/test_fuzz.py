@@ -240,7 +240,7 @@ def damaged(raw, rng):
 def stored_model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.npz"
     X = good_table(random.Random(0))
-    fit = PrivateRobustPCA(2, algorithm="dp-ggd", n_iter=2, delta=1e-6).fit(X)
+    fit = PrivateRobustPCA(2, algorithm="dp-ggd", n_iter=2, delta=1e-6, center=None).fit(X)
     save_model(fit, path)
     return path.read_bytes()
 

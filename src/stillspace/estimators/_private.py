@@ -15,6 +15,15 @@ from stillspace._checks import checked_choice, checked_positive, checked_whole
 from stillspace._shown import checked_words
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._source import source_of
+from stillspace.estimators._units import (
+    WORDS,
+    Units,
+    checked_bounds,
+    chosen_units,
+    has_given_start,
+    is_auto,
+    is_private,
+)
 from stillspace.estimators._validation import (
     checked_budget,
     checked_code,
@@ -29,7 +38,7 @@ from stillspace.estimators._width import (
     chosen_sketch,
     narrowed_width,
 )
-from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
+from stillspace.exceptions import AsItIsWarning, NotAccountedError, SeededNoiseWarning
 from stillspace.plans.fixed import GivenStart, fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
@@ -54,13 +63,16 @@ fit is refused."""
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 """Levels of `distance_quantiles_`."""
 
+COLLAPSED = 0.95
+"""Of the rows' second moment on the sphere: the share of one direction that calls for a word."""
+
+_COLLAPSED = (
+    "Nearly all rows point into one direction from the centre, so that the other components rest "
+    "on what little is left; a column in large units or an unknown centre often causes this: give "
+    "center and scale, or leave them at 'auto'."
+)
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
-
-
-def _is_private(value: Any) -> bool:
-    """Whether a centre or a scale is to be found privately."""
-    return isinstance(value, str) and value == "private"
 
 
 class PrivateEstimator(SubspaceEstimator):
@@ -71,7 +83,8 @@ class PrivateEstimator(SubspaceEstimator):
     delta: float | None
     center: npt.ArrayLike | str | None
     radius: float | None
-    scale: npt.ArrayLike | None
+    scale: npt.ArrayLike | str | None
+    bounds: npt.ArrayLike | None
     missing_code: float | None
     sketch: int | str | Sketch | None
     summaries: tuple[str, ...]
@@ -128,6 +141,8 @@ class PrivateEstimator(SubspaceEstimator):
         # From here on a row is read only through a Release.
         result = run(plan, rows, rng)
         self._set_result(result, plan)
+        if self._collapsed(result):
+            warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
         self.privacy_ = Guarantee.from_event(
             result.event,
             plan.relation,
@@ -153,9 +168,13 @@ class PrivateEstimator(SubspaceEstimator):
     ) -> StagedPlan:
         """Return the plan of the whole fit, from public facts alone."""
         pairs = isinstance(self.center, str) and self.center == "pairs"
-        size = n // 2 if pairs else n
-        sketch = self._chosen_sketch(D, size, mu_from_budget(*budget), algorithm)
-        view = self._view(D, sketch, pairs, norm_bound)
+        size, mu = n // 2 if pairs else n, mu_from_budget(*budget)
+        sketch = self._chosen_sketch(D, size, mu, algorithm)
+        plain = calibration != "honest" or has_given_start(options)
+        units = chosen_units(
+            self.center, self.scale, mu=mu, n=size, D=D, wide=sketch is not None, plain=plain
+        )
+        view = self._view(units, D, sketch, pairs, norm_bound)
         columns = width(view, D)
         facts = self._facts(size, columns, *budget, calibration, pairs)
         narrows = algorithm in NARROWS and sketch is not None
@@ -165,14 +184,16 @@ class PrivateEstimator(SubspaceEstimator):
             options,
             view,
             D,
-            standardised=self._standardised(pairs, sketch),
+            standardised=self._standardised(units, D, pairs, sketch),
             radius=self._checked_radius(sketch),
             cut_pairs=cut_pairs,
             narrowed=narrowed_width(columns, facts.r) if narrows else None,
             summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
         )
 
-    def _view(self, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None) -> View:
+    def _view(
+        self, units: Units, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None
+    ) -> View:
         """Return what is done to a row, as far as it is known before the fit."""
         if pairs and self.neighboring_relation != "replace-one":
             msg = (
@@ -180,12 +201,12 @@ class PrivateEstimator(SubspaceEstimator):
                 "pairs); use neighboring_relation='replace-one' or another centre."
             )
             raise NotAccountedError(msg)
-        found = pairs or self._finds_median or _is_private(self.center)
-        words = ("private", "pairs", "median")
-        scale = None if _is_private(self.scale) else self.scale
+        found = pairs or self._finds_median or is_private(units.center)
+        scale = None if is_private(units.scale) else units.scale
+        words = (*WORDS, "pairs", "median")
         affine = Affine.of(
-            None if found else checked_vector("center", self.center, D, words=words),
-            checked_vector("scale", scale, D, positive=True, words=words[:1]),
+            None if found else checked_vector("center", units.center, D, words=words),
+            checked_vector("scale", scale, D, positive=True, words=WORDS),
             checked_code("missing_code", self.missing_code),
             holes=self.nonfinite == "center",
         )
@@ -193,10 +214,16 @@ class PrivateEstimator(SubspaceEstimator):
         middle = (Pairs(),) if pairs else ()
         return (affine, *middle, *(() if sketch is None else (sketch,)), bound)
 
-    def _standardised(self, pairs: bool, sketch: Sketch | None) -> Standardised | None:
+    def _standardised(
+        self, units: Units, D: int, pairs: bool, sketch: Sketch | None
+    ) -> Standardised | None:
         """Return what is to be found privately for every column, if anything is."""
-        wanted = Standardised(_is_private(self.center), _is_private(self.scale))
+        bounds = checked_bounds(self.bounds, D)
+        wanted = Standardised(is_private(units.center), is_private(units.scale), bounds)
         if not wanted.center and not wanted.scale:
+            if bounds is not None and not (is_auto(self.center) and is_auto(self.scale)):
+                msg = "bounds help to find a private center or scale; leave them out."
+                raise ValueError(msg)
             return None
         if pairs or sketch is not None or self._finds_median:
             other = "a sketch" if sketch is not None else f"center={self.center!r}"
@@ -276,6 +303,15 @@ class PrivateEstimator(SubspaceEstimator):
         self.pair_cut_ = result.facts.get("pair_cut")
         self._set_released(result.facts)
 
+    @staticmethod
+    def _collapsed(result: Result) -> bool:
+        """Whether the releases show rows along one line, in units that were not standardised."""
+        affine, moment = result.view[0], result.moment
+        assert isinstance(affine, Affine)
+        if moment is None or affine.scale is not None or result.V.shape[1] < 2:
+            return False
+        return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED)
+
     def _set_released(self, facts: Mapping[str, Any]) -> None:
         self.error_estimate_ = float(facts.get("error_estimate", nan))
         self.route_ = str(facts.get("route", ""))
@@ -311,6 +347,7 @@ class PrivateEstimator(SubspaceEstimator):
             "all parameters of the fit"
             + (", center and scale" if given_vectors else "")
             + (", radius" if self.radius is not None else "")
+            + (", bounds" if self.bounds is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
             + (", the given start" if given else "")
             + " are public, not computed from these rows"

@@ -71,7 +71,7 @@ class Budget:
     >>> from stillspace.datasets import make_haystack
     >>> X = make_haystack(1000, 5, 2, random_state=0).X
     >>> budget = Budget(os.path.join(tempfile.mkdtemp(), "ledger.db"), epsilon=3, delta=1e-5)
-    >>> fit = PrivatePCA(2, epsilon=1.0, delta=1e-6, budget=budget).fit(X)
+    >>> fit = PrivatePCA(2, epsilon=1.0, delta=1e-6, budget=budget, center=None).fit(X)
     >>> 0 < budget.spent() < 0.2, len(budget.entries())
     (True, 1)
     """

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.pair_lengths import PairLengths
@@ -44,6 +45,8 @@ class Standardised:
 
     center: bool
     scale: bool
+    bounds: FrozenArray | None = None
+    """Public ranges of the columns, (columns, 2); NaN where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View)
         raise ValueError(msg)
     affine = view[0]
     assert isinstance(affine, Affine)
-    method = Standardiser(columns, affine.missing)
+    method = Standardiser(columns, affine.missing, wanted.bounds)
     plan = AdaptivePlan("standardiser", method, facts.n, facts.relation, facts.rows_per_person)
     return StandardiseStage(plan, standardiser_share(kappa), wanted.center, wanted.scale)
 
