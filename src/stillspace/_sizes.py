@@ -22,7 +22,7 @@ def checked_bytes(name: str, value: Any, least: int = 1) -> int:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
         unit = _UNITS.get(match[2].upper()) if match else None
         found = None if match is None or unit is None else int(float(match[1]) * unit)
-    if found is None or found < least:
+    if found is None or not least <= found < 2**62:
         msg = (
             f"{name} must be a number of bytes of at least {in_words(least)}, such as '512MB' or "
             f"'2GiB', got {shown(value)}."

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from stillspace._checks import checked_choice, checked_positive, checked_whole
 from stillspace._shown import checked_words
 from stillspace.estimators._base import SubspaceEstimator, generator
+from stillspace.estimators._files import opened
 from stillspace.estimators._source import source_of
 from stillspace.estimators._validation import (
     checked_budget,
@@ -80,6 +81,7 @@ class PrivateEstimator(SubspaceEstimator):
     rows_per_person: int
     nonfinite: str
     budget: Budget | None
+    memory: int | str | None
     random_state: Any
 
     def _fit(
@@ -97,7 +99,7 @@ class PrivateEstimator(SubspaceEstimator):
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
         charged = self.budget is not None
-        source = source_of(X, hidden=hidden, finite=raising, charged=charged)
+        source = source_of(opened(X, self), hidden=hidden, finite=raising, charged=charged)
         n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         plan = self._plan(

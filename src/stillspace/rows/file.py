@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from stillspace._sizes import checked_bytes, in_words
 from stillspace._typing import AnyArray, FloatArray, IntArray
@@ -47,6 +48,10 @@ class RowTable:
         """Open a path, a handle or a source; no cell is read."""
         return given if isinstance(given, cls) else cls(open_source(given, **options), memory)
 
+    def with_missing(self, code: float) -> RowTable:
+        """Return the table with a number in the place of NaN."""
+        return RowTable(CodedSource(self.source, code), self.memory)
+
     def check_memory(self, n: int) -> None:
         """Refuse a table of n rows whose numbers per row do not fit."""
         needed = 8 * n * NUMBERS_PER_ROW
@@ -82,15 +87,61 @@ class RowTable:
         pieces = list(self.reader.pieces(start, stop, stop - start))
         assert len(pieces) == 1
         piece = pieces[0]
-        return piece.X[piece.low : piece.high]
+        found = piece.X[piece.low : piece.high]
+        return found if sparse.issparse(found) else np.ascontiguousarray(found)
 
     def as_rows(self) -> FileRows:
         """Return the rows as a fit takes them."""
         return FileRows(self)
 
 
-NUMBERS_PER_ROW = 2
-"""Numbers per row that a fit keeps: the factors behind two views."""
+NUMBERS_PER_ROW = 4
+"""Numbers per row that a fit keeps at most: factors behind two views, lengths and distances."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodedSource:
+    """Another source, with a number in the place of NaN."""
+
+    source: RowSource
+    code: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As before."""
+        return self.source.dtype
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """As before."""
+        return self.source.names
+
+    @property
+    def parallel(self) -> bool:
+        """As before."""
+        return bool(getattr(self.source, "parallel", False))
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return rows."""
+        return self._coded(self.source.read(start, stop))
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return chosen rows."""
+        return self._coded(self.source.take(numbers))
+
+    def describe(self) -> str:
+        """As before."""
+        return self.source.describe()
+
+    def _coded(self, rows: Any) -> Any:
+        cells = rows.data if sparse.issparse(rows) else rows
+        cells[np.isnan(cells)] = self.code
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
