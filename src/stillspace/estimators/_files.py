@@ -208,6 +208,6 @@ def robust_table(table: RowTable, algorithm: str, code: float | None) -> tuple[A
         "Missing cells of a table that does not fit into memory sit at the centre; to have them "
         f"filled from rows alike, give memory of {needed} or more."
     )
-    warn(msg, UserWarning, stacklevel=4)
+    warn(msg, UserWarning, stacklevel=5)
     stand_in = MISSING if code is None else code
     return table.with_missing(stand_in), stand_in

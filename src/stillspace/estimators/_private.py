@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
-from stillspace._checks import checked_choice, checked_positive, checked_whole
+from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
 from stillspace._shown import checked_words
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
@@ -39,7 +39,8 @@ from stillspace.recipes import Facts, known_recipe
 from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
 from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
 from stillspace.rows.maps import View, width
-from stillspace.run import Result, run
+from stillspace.rows.progress import progress
+from stillspace.run import Result, most_passes, run
 
 LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
@@ -82,6 +83,7 @@ class PrivateEstimator(SubspaceEstimator):
     nonfinite: str
     budget: Budget | None
     memory: int | str | None
+    verbose: bool
     random_state: Any
 
     def _fit(
@@ -98,6 +100,7 @@ class PrivateEstimator(SubspaceEstimator):
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
+        verbose = checked_flag("verbose", self.verbose)
         charged = self.budget is not None
         source = source_of(opened(X, self), hidden=hidden, finite=raising, charged=charged)
         n = checked_public_size(relation, self.public_size, source.shape[0])
@@ -126,9 +129,10 @@ class PrivateEstimator(SubspaceEstimator):
                 plan=fingerprint(plan),
                 not_private_because=reasons,
             )
-        rows = source.rows(self)
-        # From here on a row is read only through a Release.
-        result = run(plan, rows, rng)
+        with progress(verbose, most_passes(plan)):
+            rows = source.rows(self)
+            # From here on a row is read only through a Release.
+            result = run(plan, rows, rng)
         self._set_result(result, plan)
         self.privacy_ = Guarantee.from_event(
             result.event,

@@ -95,6 +95,8 @@ class PrivateRobustPCA(PrivateEstimator):
     memory : int or str, default=None
         For rows in files: a bound on the memory that reading them and adding them up takes, such
         as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
+    verbose : bool, default=False
+        Show the progress of a fit that is longer than two seconds, on a terminal.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from a cryptographic generator seeded by the system. Anything else
         is for experiments: the fit then says that it is not private.
@@ -169,6 +171,7 @@ class PrivateRobustPCA(PrivateEstimator):
         nonfinite: str = "center",
         budget: Budget | None = None,
         memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -191,6 +194,7 @@ class PrivateRobustPCA(PrivateEstimator):
         self.nonfinite = nonfinite
         self.budget = budget
         self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -263,6 +267,7 @@ class PrivatePCA(PrivateEstimator):
         nonfinite: str = "center",
         budget: Budget | None = None,
         memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -281,6 +286,7 @@ class PrivatePCA(PrivateEstimator):
         self.nonfinite = nonfinite
         self.budget = budget
         self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
+from stillspace._checks import checked_flag
 from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
@@ -39,6 +40,7 @@ from stillspace.parts.stops import Never
 from stillspace.privacy import Guarantee
 from stillspace.recipes import Facts, fixed_plan, known_recipe
 from stillspace.rows import RowTable
+from stillspace.rows.progress import progress
 from stillspace.search import disagreement
 from stillspace.search.candidates import LOSSES, Loss
 from stillspace.search.missing import filled_from_subspace
@@ -91,6 +93,8 @@ class RobustPCA(SubspaceEstimator):
     memory : int or str, default=None
         For rows in files: a bound on the memory that reading them and adding them up takes, such
         as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
+    verbose : bool, default=False
+        Show the progress of a fit that is longer than two seconds, on a terminal.
     random_state : int, RandomState, Generator or None, default=None
         For the stochastic algorithms, and for the samples and starts of "auto"; these are drawn
         from a fixed seed if None is given, so that the same rows give the same fit.
@@ -152,6 +156,7 @@ class RobustPCA(SubspaceEstimator):
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
         memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -165,6 +170,7 @@ class RobustPCA(SubspaceEstimator):
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
         self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -172,7 +178,10 @@ class RobustPCA(SubspaceEstimator):
 
         `X` is a table, or a path, a handle or a source of rows in a file (docs/scale.md).
         """
-        X = opened(X, self)
+        with progress(checked_flag("verbose", self.verbose)):
+            return self._fit(opened(X, self))
+
+    def _fit(self, X: Any) -> Self:
         told = isinstance(X, RowTable) or told_shape(X) is not None
         X = X if told else as_array(X)
         n, D = checked_shape(X, hidden=False)
@@ -242,22 +251,22 @@ class RobustPCA(SubspaceEstimator):
         """Say what a user should know of a fit that ended."""
         if not self.converged_:
             msg = f"No convergence in {n_iter} passes; raise max_iter or tol."
-            warn(msg, ConvergenceWarning, stacklevel=3)
+            warn(msg, ConvergenceWarning, stacklevel=4)
         if self.profile_ is not None and not self.profile_.clear:
             msg = (
                 f"The distances do not say clearly how many components there are; "
                 f"n_components='auto' took {self.profile_.n_components}: look at profile_."
             )
-            warn(msg, DisagreementWarning, stacklevel=3)
+            warn(msg, DisagreementWarning, stacklevel=4)
         if self._rank < self.n_components_:
             msg = (
                 f"The rows span {self._rank} dimensions only, fewer than n_components="
                 f"{self.n_components_}: the other components are arbitrary."
             )
-            warn(msg, DisagreementWarning, stacklevel=3)
+            warn(msg, DisagreementWarning, stacklevel=4)
         sentence = disagreement(self.starts_) if self.starts_ else None
         if sentence is not None:
-            warn(sentence, DisagreementWarning, stacklevel=3)
+            warn(sentence, DisagreementWarning, stacklevel=4)
 
     def _checked_center(self, D: int) -> FloatArray | str | None:
         """Return a vector, the name of a way to find one, or None for the origin."""

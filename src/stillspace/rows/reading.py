@@ -39,7 +39,10 @@ class Piece(NamedTuple):
 
 
 def cell_bytes(source: RowSource) -> int:
-    """Return the bytes per row in memory."""
+    """Return the bytes per row in memory; a source of sparse rows tells its own."""
+    told = getattr(source, "row_bytes", None)
+    if told is not None:
+        return max(int(told), 1)
     return max(source.shape[1] * source.dtype.itemsize, 1)
 
 

@@ -24,10 +24,21 @@ SUFFIXES: dict[str, str] = {
     ".arrow": f"{_HERE}.arrow:open_ipc",
     ".feather": f"{_HERE}.arrow:open_ipc",
     ".ipc": f"{_HERE}.arrow:open_ipc",
+    ".h5": f"{_HERE}.hdf5:open_hdf5",
+    ".hdf5": f"{_HERE}.hdf5:open_hdf5",
+    ".h5ad": f"{_HERE}.hdf5:open_h5ad",
+    ".zarr": f"{_HERE}.zarrs:open_zarr",
+    ".bed": f"{_HERE}.plink:open_bed",
 }
 """Which function opens a file, by the end of its name: `module:function(path, **options)`."""
 
-HANDLES: dict[str, str] = {}
+HANDLES: dict[str, str] = {
+    "h5py._hl.dataset.Dataset": f"{_HERE}.hdf5:open_h5py",
+    "h5py._hl.group.Group": f"{_HERE}.hdf5:open_h5py",
+    "zarr.core.array.Array": f"{_HERE}.zarrs:open_zarr_handle",
+    "zarr.core.group.Group": f"{_HERE}.zarrs:open_zarr_handle",
+    "dask.array.core.Array": f"{_HERE}.dasks:open_dask_array",
+}
 """Which function opens an object, by the full name of its type or of a base of it."""
 
 
@@ -49,8 +60,8 @@ def open_source(given: Any, **options: Any) -> RowSource:
         A path (str or PathLike) to a file or to a folder of part files; an open binary file; an
         object of a library that is listed in docs/scale.md; or a `RowSource`, which is returned.
     **options
-        What the format needs besides: `columns` (Parquet, Arrow), `dtype` and `columns` or
-        `shape` (raw files).
+        What the format needs besides: `columns` (Parquet, Arrow), `key` (HDF5, .h5ad, Zarr),
+        `dtype` and `columns` or `shape` (raw files).
     """
     if _is_open(given):
         return _without_options(given, options)
@@ -106,7 +117,7 @@ def _mapped(X: np.memmap[Any, Any]) -> RowSource | None:
 
 
 def _handle_opener(X: Any) -> str | None:
-    if not HANDLES or isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray):
         return None
     for kind in type(X).__mro__:
         found = HANDLES.get(f"{kind.__module__}.{kind.__qualname__}")

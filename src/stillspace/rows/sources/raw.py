@@ -9,7 +9,6 @@ import io
 import mmap
 import os
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.files import OpenFile
 from stillspace.rows.sources.protocol import is_real, storage_type
+from stillspace.rows.sources.runs import take_by_runs
 
 GAP_BYTES = 2**14
 """Two chosen rows that are nearer than this are read by one call of the system."""
@@ -75,12 +75,9 @@ class RawSource:
 
     def take(self, numbers: IntArray) -> AnyArray:
         """Return chosen rows: near ones by one read."""
-        found = np.empty((len(numbers), self.shape[1]), dtype=self.dtype)
-        for low, high in _runs(numbers, self._row_bytes):
-            first = int(numbers[low])
-            rows = self.read(first, int(numbers[high - 1]) + 1)
-            found[low:high] = rows[numbers[low:high] - first]
-        return found
+        gap, longest = GAP_BYTES // self._row_bytes + 1, RUN_BYTES // self._row_bytes
+        found = take_by_runs(self.read, numbers, gap, longest)
+        return self.read(0, 0) if found is None else np.asarray(found)
 
     def describe(self) -> str:
         """Return what it is."""
@@ -108,16 +105,6 @@ class RawSource:
 def _bytes(cells: AnyArray) -> AnyArray:
     """Return the memory of a contiguous array; bytes know no order of their own."""
     return cells.reshape(-1).view(np.uint8)
-
-
-def _runs(numbers: IntArray, row_bytes: int) -> list[tuple[int, int]]:
-    """Return stretches of ascending numbers that are read at once."""
-    if len(numbers) == 0:
-        return []
-    gap, longest = GAP_BYTES // row_bytes + 1, max(RUN_BYTES // row_bytes, 1)
-    ends = (np.diff(numbers) > gap) | (np.diff(numbers // longest) > 0)
-    cuts = [0, *(np.flatnonzero(ends) + 1).tolist(), len(numbers)]
-    return list(pairwise(cuts))
 
 
 def open_npy(path: str | os.PathLike[str]) -> RawSource:
