@@ -13,9 +13,10 @@ from sklearn.utils import Tags
 
 from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
 from stillspace._shown import checked_words
+from stillspace._sizes import checked_bytes
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
-from stillspace.estimators._source import source_of
+from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._validation import (
     checked_budget,
     checked_code,
@@ -27,6 +28,7 @@ from stillspace.estimators._validation import (
 from stillspace.estimators._width import (
     NARROWED_WIDTH,
     SKETCH_WIDTH,
+    USUAL_MEMORY,
     chosen_sketch,
     narrowed_width,
 )
@@ -114,6 +116,7 @@ class PrivateEstimator(SubspaceEstimator):
             calibration,
             norm_bound,
             cut_pairs,
+            self._memory_of(source),
         )
         source.check(plan)
         rng = generator(self.random_state)
@@ -156,11 +159,12 @@ class PrivateEstimator(SubspaceEstimator):
         calibration: str,
         norm_bound: float | None,
         cut_pairs: bool,
+        memory: int = USUAL_MEMORY,
     ) -> StagedPlan:
         """Return the plan of the whole fit, from public facts alone."""
         pairs = isinstance(self.center, str) and self.center == "pairs"
         size = n // 2 if pairs else n
-        sketch = self._chosen_sketch(D, size, mu_from_budget(*budget), algorithm)
+        sketch = self._chosen_sketch(D, size, mu_from_budget(*budget), algorithm, memory)
         view = self._view(D, sketch, pairs, norm_bound)
         columns = width(view, D)
         facts = self._facts(size, columns, *budget, calibration, pairs)
@@ -177,6 +181,12 @@ class PrivateEstimator(SubspaceEstimator):
             narrowed=narrowed_width(columns, facts.r) if narrows else None,
             summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
         )
+
+    def _memory_of(self, source: Source) -> int:
+        """Return the memory from which the widest sketch follows: a public fact."""
+        if isinstance(source, FileTable):
+            return source.table.memory
+        return USUAL_MEMORY if self.memory is None else checked_bytes("memory", self.memory)
 
     def _view(self, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None) -> View:
         """Return what is done to a row, as far as it is known before the fit."""
@@ -242,9 +252,11 @@ class PrivateEstimator(SubspaceEstimator):
             raise ValueError(msg)
         return radius
 
-    def _chosen_sketch(self, D: int, size: int, mu: float, algorithm: str) -> Sketch | None:
+    def _chosen_sketch(
+        self, D: int, size: int, mu: float, algorithm: str, memory: int
+    ) -> Sketch | None:
         factor = NARROWED_WIDTH if algorithm in NARROWS else SKETCH_WIDTH
-        return chosen_sketch(self.sketch, D, size, mu, factor)
+        return chosen_sketch(self.sketch, D, size, mu, factor, memory)
 
     def _facts(
         self, size: int, columns: int, epsilon: float, delta: float, calibration: str, pairs: bool

@@ -14,7 +14,8 @@ from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels import jobs, scores
 from stillspace.rows.maps import Project, RowMap, Sketch
 from stillspace.rows.memory import MemoryRows
-from stillspace.rows.reading import Piece, Reader, reader_of
+from stillspace.rows.pairs import PairedRows, pair_block
+from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
 from stillspace.rows.sources import RowSource, open_source
 from stillspace.rows.stored import NO_INDEX, Factors, Ones, Scaling, Stored, stored
 
@@ -149,6 +150,8 @@ class FileStored:
     """Rows of a table in a file, as `Stored`."""
 
     table: RowTable
+    cache: BlockCache | None = None
+    """Where chosen rows come from, if they are the rows of pairs."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -191,6 +194,7 @@ class FileStored:
                 some = factors[piece.first : piece.first + piece.X.shape[0]]
                 yield piece, NO_INDEX, some
             return
+        chosen_from = reader if self.cache is None else self.cache
         step = max(reader.rows // block, 1) * block
         for at in range(start, stop, step):
             numbers = index[at : min(at + step, stop)]
@@ -198,7 +202,7 @@ class FileStored:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
             ascending = numbers[order]
-            piece = Piece(reader.take(ascending), 0, 0, len(numbers))
+            piece = Piece(chosen_from.take(ascending), 0, 0, len(numbers))
             yield piece, back, factors[ascending]
 
 
@@ -281,6 +285,15 @@ class FileRows(MemoryRows):
 
     def _like(self, **facts: Any) -> FileRows:
         return FileRows(self.table, **facts)
+
+    def paired(self, pairs: IntArray) -> FileRows:
+        """Return the differences of pairs of rows; both blocks of rows of a pair are read once."""
+        source = self._source
+        if isinstance(source, FileStored):
+            length = pair_block(*source.shape)
+            source = FileStored(self.table, BlockCache(self.table.source, length))
+        paired = PairedRows.of(source, pairs)
+        return self._like(source=paired, scaling=self._scaling, bounded=False)
 
     def _narrowed(self, row_map: RowMap) -> Stored:
         """Return narrower rows: in memory if they are few, else read again for every pass."""
