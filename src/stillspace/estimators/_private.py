@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
-from stillspace._checks import checked_choice, checked_positive, checked_whole
+from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
 from stillspace._shown import checked_words
+from stillspace._sizes import checked_bytes
 from stillspace.estimators._base import SubspaceEstimator, generator
-from stillspace.estimators._source import source_of
+from stillspace.estimators._files import opened
+from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._units import (
     WORDS,
     Units,
@@ -35,6 +37,7 @@ from stillspace.estimators._validation import (
 from stillspace.estimators._width import (
     NARROWED_WIDTH,
     SKETCH_WIDTH,
+    USUAL_MEMORY,
     chosen_sketch,
     narrowed_width,
 )
@@ -47,7 +50,8 @@ from stillspace.recipes import Facts, known_recipe
 from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
 from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
 from stillspace.rows.maps import View, width
-from stillspace.run import Result, run
+from stillspace.rows.progress import progress
+from stillspace.run import Result, most_passes, run
 
 LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
@@ -93,6 +97,8 @@ class PrivateEstimator(SubspaceEstimator):
     rows_per_person: int
     nonfinite: str
     budget: Budget | None
+    memory: int | str | None
+    verbose: bool
     random_state: Any
 
     def _fit(
@@ -109,8 +115,9 @@ class PrivateEstimator(SubspaceEstimator):
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
+        verbose = checked_flag("verbose", self.verbose)
         charged = self.budget is not None
-        source = source_of(X, hidden=hidden, finite=raising, charged=charged)
+        source = source_of(opened(X, self), hidden=hidden, finite=raising, charged=charged)
         n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         plan = self._plan(
@@ -122,6 +129,7 @@ class PrivateEstimator(SubspaceEstimator):
             calibration,
             norm_bound,
             cut_pairs,
+            self._memory_of(source),
         )
         source.check(plan)
         rng = generator(self.random_state)
@@ -137,9 +145,10 @@ class PrivateEstimator(SubspaceEstimator):
                 plan=fingerprint(plan),
                 not_private_because=reasons,
             )
-        rows = source.rows(self)
-        # From here on a row is read only through a Release.
-        result = run(plan, rows, rng)
+        with progress(verbose, most_passes(plan)):
+            rows = source.rows(self)
+            # From here on a row is read only through a Release.
+            result = run(plan, rows, rng)
         self._set_result(result, plan)
         if self._collapsed(result):
             warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
@@ -165,11 +174,12 @@ class PrivateEstimator(SubspaceEstimator):
         calibration: str,
         norm_bound: float | None,
         cut_pairs: bool,
+        memory: int = USUAL_MEMORY,
     ) -> StagedPlan:
         """Return the plan of the whole fit, from public facts alone."""
         pairs = isinstance(self.center, str) and self.center == "pairs"
         size, mu = n // 2 if pairs else n, mu_from_budget(*budget)
-        sketch = self._chosen_sketch(D, size, mu, algorithm)
+        sketch = self._chosen_sketch(D, size, mu, algorithm, memory)
         plain = calibration != "honest" or has_given_start(options)
         units = chosen_units(
             self.center, self.scale, mu=mu, n=size, D=D, wide=sketch is not None, plain=plain
@@ -190,6 +200,12 @@ class PrivateEstimator(SubspaceEstimator):
             narrowed=narrowed_width(columns, facts.r) if narrows else None,
             summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
         )
+
+    def _memory_of(self, source: Source) -> int:
+        """Return the memory from which the widest sketch follows: a public fact."""
+        if isinstance(source, FileTable):
+            return source.table.memory
+        return USUAL_MEMORY if self.memory is None else checked_bytes("memory", self.memory)
 
     def _view(
         self, units: Units, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None
@@ -263,9 +279,11 @@ class PrivateEstimator(SubspaceEstimator):
             raise ValueError(msg)
         return radius
 
-    def _chosen_sketch(self, D: int, size: int, mu: float, algorithm: str) -> Sketch | None:
+    def _chosen_sketch(
+        self, D: int, size: int, mu: float, algorithm: str, memory: int
+    ) -> Sketch | None:
         factor = NARROWED_WIDTH if algorithm in NARROWS else SKETCH_WIDTH
-        return chosen_sketch(self.sketch, D, size, mu, factor)
+        return chosen_sketch(self.sketch, D, size, mu, factor, memory)
 
     def _facts(
         self, size: int, columns: int, epsilon: float, delta: float, calibration: str, pairs: bool

@@ -52,7 +52,8 @@ def run_staged(
 ) -> Result:
     """Run the stages in order; the event is that of what ran."""
     # The pairing is drawn before any row is read, and without looking at one.
-    views = Views(rows, draw_pairs(rows.n_rows, rng) if paired(plan.view) else None)
+    pairs = draw_pairs(rows.n_rows, rng, rows.n_columns) if paired(plan.view) else None
+    views = Views(rows, pairs)
     progress, event = Progress(plan.view), NOTHING
     for stage in plan.stages:
         view = stage.view(progress)
