@@ -113,10 +113,11 @@ class PrivateEstimator(SubspaceEstimator):
         source.check(plan)
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
+        receipt = None
         if self.budget is not None:
             # The event is also a ceiling of what runs. No cell was read so far; a charge stays,
             # come what may.
-            self.budget.charge(
+            entry = self.budget.charge(
                 plan.event(),
                 plan.relation,
                 name=algorithm,
@@ -124,10 +125,12 @@ class PrivateEstimator(SubspaceEstimator):
                 plan=fingerprint(plan),
                 not_private_because=reasons,
             )
+            receipt = self.budget.receipt(entry)
         rows = source.rows(self)
         # From here on a row is read only through a Release.
         result = run(plan, rows, rng)
         self._set_result(result, plan)
+        self.receipt_ = receipt
         self.privacy_ = Guarantee.from_event(
             result.event,
             plan.relation,
