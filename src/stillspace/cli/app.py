@@ -14,6 +14,7 @@ from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
 from stillspace.cli.plan import plan
 from stillspace.cli.reproduce import reproduce
+from stillspace.cli.show import key, report, show
 
 app = typer.Typer(
     name="stillspace",
@@ -27,7 +28,10 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(fit)
 app.command()(plan)
+app.command()(show)
 app.command()(audit)
+app.command()(report)
+app.command()(key)
 app.command()(reproduce)
 app.add_typer(budget, name="budget")
 

@@ -8,6 +8,14 @@ row, and no number of rows unless the neighbouring relation makes it public.
 from stillspace._model_files import KeyFileError, make_key
 from stillspace.models.facts import Model, ModelFile
 from stillspace.models.reading import load_model
-from stillspace.models.writing import save_model
+from stillspace.models.writing import released_facts, save_model
 
-__all__ = ["KeyFileError", "Model", "ModelFile", "load_model", "make_key", "save_model"]
+__all__ = [
+    "KeyFileError",
+    "Model",
+    "ModelFile",
+    "load_model",
+    "make_key",
+    "released_facts",
+    "save_model",
+]

@@ -107,7 +107,7 @@ def _about(estimator: Any) -> tuple[dict[str, Any], FloatArray]:
         "n_iter": int(estimator.n_iter_),
         "converged": None if converged is None else bool(converged),
         "sketch": None if estimator.sketch_ is None else estimator.sketch_.to_dict(),
-        "released": _released(estimator),
+        "released": released_facts(estimator),
         "plan": stored,
         "plan_text": getattr(estimator, "plan_text_", "") if plan is None else repr(plan),
         "receipt": None if receipt is None else receipt.to_dict(),
@@ -153,8 +153,8 @@ def _parameters(estimator: Any) -> tuple[dict[str, Any], list[str]]:
     return parameters, not_stored
 
 
-def _released(estimator: Any) -> dict[str, Any]:
-    """Return what a private fit released besides the subspace."""
+def released_facts(estimator: Any) -> dict[str, Any]:
+    """Return what a private fit released besides the subspace, as JSON values."""
     found = {name: getattr(estimator, f"{name}_", None) for name in RELEASED}
     groups = [_group_facts(group) for group in getattr(estimator, "left_out_", ())]
     return {
