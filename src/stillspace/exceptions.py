@@ -31,3 +31,7 @@ class SeededNoiseWarning(UserWarning):
 
 class DisagreementWarning(UserWarning):
     """A robust fit has rivals: another subspace, or another number of components, is as good."""
+
+
+class DataFileError(ValueError):
+    """A file of rows cannot be read as it is; the message names the file and what to do."""

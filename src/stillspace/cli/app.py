@@ -10,6 +10,7 @@ from stillspace import __version__
 from stillspace.cli.audit import audit
 from stillspace.cli.budget import budget
 from stillspace.cli.console import out
+from stillspace.cli.convert import convert
 from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
 from stillspace.cli.plan import plan
@@ -32,6 +33,7 @@ app.command()(show)
 app.command()(audit)
 app.command()(report)
 app.command()(key)
+app.command()(convert)
 app.command()(reproduce)
 app.add_typer(budget, name="budget")
 

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
 
-from stillspace._checks import checked_choice, checked_positive, checked_whole
+from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
 from stillspace._shown import checked_words
 from stillspace.estimators._base import SubspaceEstimator, generator
+from stillspace.estimators._files import opened
 from stillspace.estimators._source import source_of
 from stillspace.estimators._validation import (
     checked_budget,
@@ -38,7 +39,8 @@ from stillspace.recipes import Facts, known_recipe
 from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
 from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
 from stillspace.rows.maps import View, width
-from stillspace.run import Result, run
+from stillspace.rows.progress import progress
+from stillspace.run import Result, most_passes, run
 
 LARGEST_RADIUS = 1e300
 MOST_COMPONENTS = 10
@@ -80,6 +82,8 @@ class PrivateEstimator(SubspaceEstimator):
     rows_per_person: int
     nonfinite: str
     budget: Budget | None
+    memory: int | str | None
+    verbose: bool
     random_state: Any
 
     def _fit(
@@ -96,8 +100,9 @@ class PrivateEstimator(SubspaceEstimator):
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
+        verbose = checked_flag("verbose", self.verbose)
         charged = self.budget is not None
-        source = source_of(X, hidden=hidden, finite=raising, charged=charged)
+        source = source_of(opened(X, self), hidden=hidden, finite=raising, charged=charged)
         n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         plan = self._plan(
@@ -126,9 +131,10 @@ class PrivateEstimator(SubspaceEstimator):
                 not_private_because=reasons,
             )
             receipt = self.budget.receipt(entry)
-        rows = source.rows(self)
-        # From here on a row is read only through a Release.
-        result = run(plan, rows, rng)
+        with progress(verbose, most_passes(plan)):
+            rows = source.rows(self)
+            # From here on a row is read only through a Release.
+            result = run(plan, rows, rng)
         self._set_result(result, plan)
         self.receipt_ = receipt
         self.privacy_ = Guarantee.from_event(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.rows import Affine, MemoryRows, draw_pairs
+from stillspace.rows import Affine, MemoryRows, RowTable, draw_pairs
 from stillspace.search import (
     Candidate,
     Clump,
@@ -214,7 +214,7 @@ def shifted(X: Any) -> tuple[Any, FloatArray, int]:
     """
     D = X.shape[1]
     same = X, np.zeros(D), 0
-    if sparse.issparse(X) or X.dtype.kind != "f":
+    if isinstance(X, RowTable) or sparse.issparse(X) or X.dtype.kind != "f":
         return same
     peak = max(abs(float(np.nanmax(X))), abs(float(np.nanmin(X))))
     if not 0.0 < peak < np.inf or abs(frexp(peak)[1]) <= EXTREME:

@@ -92,6 +92,11 @@ class PrivateRobustPCA(PrivateEstimator):
     budget : Budget, default=None
         A ledger that all fits on these rows share. The fit is charged to it before a cell is
         read, and stays charged; if too little is left, it is refused and nothing is read.
+    memory : int or str, default=None
+        For rows in files: a bound on the memory that reading them and adding them up takes, such
+        as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
+    verbose : bool, default=False
+        Show the progress of a fit that is longer than two seconds, on a terminal.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from a cryptographic generator seeded by the system. Anything else
         is for experiments: the fit then says that it is not private.
@@ -167,6 +172,8 @@ class PrivateRobustPCA(PrivateEstimator):
         calibration: str = "honest",
         nonfinite: str = "center",
         budget: Budget | None = None,
+        memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -188,13 +195,16 @@ class PrivateRobustPCA(PrivateEstimator):
         self.calibration = calibration
         self.nonfinite = nonfinite
         self.budget = budget
+        self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
 
-        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
-        `stillspace.rows.Rows` (docs/extending.md).
+        `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
+        source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
+        (docs/extending.md).
         """
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
@@ -258,6 +268,8 @@ class PrivatePCA(PrivateEstimator):
         rows_per_person: int = 1,
         nonfinite: str = "center",
         budget: Budget | None = None,
+        memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -275,13 +287,16 @@ class PrivatePCA(PrivateEstimator):
         self.rows_per_person = rows_per_person
         self.nonfinite = nonfinite
         self.budget = budget
+        self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
 
-        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
-        `stillspace.rows.Rows` (docs/extending.md).
+        `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
+        source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
+        (docs/extending.md).
         """
         bound = self.norm_bound
         if bound is not None:

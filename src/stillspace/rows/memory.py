@@ -61,7 +61,15 @@ class MemoryRows:
 
         It is neither copied nor changed.
         """
+        as_rows = getattr(X, "as_rows", None)  # of a table in a file
+        if as_rows is not None:
+            found: MemoryRows = as_rows()
+            return found
         return cls(_NOTHING, source=stored(X), bounded=False)
+
+    def _like(self, **facts: Any) -> MemoryRows:
+        """Return rows of the same kind with other facts."""
+        return MemoryRows(_NOTHING, **facts)
 
     @classmethod
     def prepare(
@@ -89,7 +97,11 @@ class MemoryRows:
             return self.only(self._kept(row_map))
         if isinstance(row_map, Lengths):
             return MemoryRows(levels(self._factors)[None])
-        return MemoryRows(_NOTHING, source=DenseRows(self._narrower(row_map)), bounded=False)
+        return self._like(source=self._narrowed(row_map), bounded=False)
+
+    def _narrowed(self, row_map: RowMap) -> Stored:
+        """Return narrower rows."""
+        return DenseRows(self._narrower(row_map))
 
     def _narrower(self, row_map: RowMap) -> FloatArray:
         """Return rows with fewer columns, as an array of their own."""
@@ -109,7 +121,7 @@ class MemoryRows:
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
         source = PairedRows.of(self._source, pairs)
-        return MemoryRows(_NOTHING, source=source, scaling=self._scaling, bounded=False)
+        return self._like(source=source, scaling=self._scaling, bounded=False)
 
     def _scaled(self, affine: Affine) -> MemoryRows:
         if self.scaled:
@@ -118,7 +130,7 @@ class MemoryRows:
         center, scale = (None if a is None else a.array for a in (affine.center, affine.scale))
         code = code_as_stored(affine.missing, self._source.dtype)
         scaling = Scaling.of(self.n_columns, center, scale, code, holes=affine.holes)
-        return MemoryRows(_NOTHING, source=self._source, scaling=scaling, bounded=False)
+        return self._like(source=self._source, scaling=scaling, bounded=False)
 
     def _bounded(self, norm_bound: float) -> MemoryRows:
         """Measure every row; a row with a non-finite entry becomes a zero row, silently (SPEC 4).
@@ -141,7 +153,7 @@ class MemoryRows:
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
-        return MemoryRows(_NOTHING, **facts, factors=found)
+        return self._like(**facts, factors=found, bounded=True)
 
     @property
     def scaled(self) -> bool:
@@ -223,7 +235,7 @@ class MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
         factors = np.where(kept, self._factors, 0.0)
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
-        return MemoryRows(_NOTHING, **facts, factors=factors, bounded=self.bounded)
+        return self._like(**facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""

@@ -10,7 +10,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs
 from stillspace.kernels.pairs import subtract_pairs
-from stillspace.rows.stored import Scaling, Stored
+from stillspace.rows.stored import Factors, Ones, Scaling, Stored
 
 
 def draw_pairs(n: int, rng: np.random.Generator) -> IntArray:
@@ -34,7 +34,7 @@ class PairedRows:
     source: Stored
     first: IntArray
     second: IntArray
-    ones: FloatArray
+    ones: Ones
     """The source's rows are read unscaled: a factor of 1 each."""
 
     @classmethod
@@ -49,7 +49,7 @@ class PairedRows:
             msg = "pairs must hold row numbers of the table."
             raise ValueError(msg)
         first, second = (np.ascontiguousarray(column) for column in pairs.T)
-        return cls(source, first, second, np.ones(n))
+        return cls(source, first, second, Ones(n))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class PairedRows:
         return self.source.dtype
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
     ) -> None:
         """Fill `XT` (D, b) with scaled differences, from position `start` of `index` or of all."""
         D, b = XT.shape
@@ -73,11 +73,9 @@ class PairedRows:
         as_it_is, B = Scaling.of(D), np.empty_like(XT)
         self.source.load(self.first[pairs], 0, as_it_is, self.ones, XT)
         self.source.load(self.second[pairs], 0, as_it_is, self.ones, B)
-        subtract_pairs(XT, B, pairs, scaling.unit, factors, scaling.missing, scaling.holes)
+        subtract_pairs(XT, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
 
-    def add(
-        self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
-    ) -> None:
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
         memory = np.empty(self.shape[1] * min(span.block, span.stop - span.start))
         for at in range(span.start, span.stop, span.block):

@@ -28,7 +28,7 @@ from stillspace.run.result import Result
 from stillspace.run.staged import run_staged
 from stillspace.run.tested import run_tested
 
-__all__ = ["Result", "check_rows", "rows_for", "run"]
+__all__ = ["Result", "check_rows", "most_passes", "rows_for", "run"]
 
 
 def run(
@@ -65,6 +65,16 @@ def run(
     if not rows.bounded:
         rows = through_view(rows, plan.view)
     return _run_one(plan, rows, rng, Onlookers(watch, witness), point)
+
+
+def most_passes(plan: AnyPlan) -> int:
+    """Return the largest number of passes over the rows, for a person who waits."""
+    if isinstance(plan, StagedPlan):
+        # each map that looks at all rows before a stage: a length, a sketch, a projection
+        return sum(1 + most_passes(stage.plan) for stage in plan.stages)
+    if isinstance(plan, AdaptivePlan):
+        return plan.method.n_passes
+    return 1 + plan.n_iter if isinstance(plan, Plan) else 1
 
 
 def rows_for(plan: AnyPlan, X: Any) -> MemoryRows:
