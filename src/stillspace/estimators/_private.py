@@ -134,10 +134,11 @@ class PrivateEstimator(SubspaceEstimator):
         source.check(plan)
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
+        receipt = None
         if self.budget is not None:
             # The event is also a ceiling of what runs. No cell was read so far; a charge stays,
             # come what may.
-            self.budget.charge(
+            entry = self.budget.charge(
                 plan.event(),
                 plan.relation,
                 name=algorithm,
@@ -145,13 +146,13 @@ class PrivateEstimator(SubspaceEstimator):
                 plan=fingerprint(plan),
                 not_private_because=reasons,
             )
+            receipt = self.budget.receipt(entry)
         with progress(verbose, most_passes(plan)):
             rows = source.rows(self)
             # From here on a row is read only through a Release.
             result = run(plan, rows, rng)
         self._set_result(result, plan)
-        if self._collapsed(result):
-            warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
+        self.receipt_ = receipt
         self.privacy_ = Guarantee.from_event(
             result.event,
             plan.relation,
@@ -159,6 +160,8 @@ class PrivateEstimator(SubspaceEstimator):
             not_private_because=reasons,
             assumptions=self._assumptions(plan, n, source.stated),
         )
+        if self._collapsed(result):
+            warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
         if self.random_state is not None:
             msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
             warn(msg, SeededNoiseWarning, stacklevel=3)

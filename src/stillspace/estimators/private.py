@@ -135,6 +135,8 @@ class PrivateRobustPCA(PrivateEstimator):
     dropped_columns_ : array of int
         With scale="private": numbers of the columns whose scale could not be resolved. They do not
         take part in the fit.
+    receipt_ : Receipt or None
+        With `budget`: the entry of the ledger that this fit was charged as.
     variances_ : array of shape (n_components,) or None
         With the summary "variances".
     distance_quantiles_ : array or None
