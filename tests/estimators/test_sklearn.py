@@ -171,6 +171,7 @@ def test_seeds_are_for_experiments(make, data):
     assert not np.array_equal(secure[1], secure[2])
 
 
+@pytest.mark.filterwarnings("ignore:The starts disagree")  # about a wrong centre
 @pytest.mark.parametrize("make", ESTIMATORS)
 def test_x_is_never_changed(make, data):
     X = data.X.copy()

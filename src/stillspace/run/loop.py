@@ -94,7 +94,7 @@ def _iterate(
         memory = plan.output.push(memory, point, k)
         if watch is not None and k + 1 in watch.at:
             watch.see(k + 1, memory, point)
-        if plan.stop(before, point, costs):
+        if plan.stop(before, point, costs, G):
             return memory, k + 1, True, tuple(costs)
     return memory, plan.n_iter, False, tuple(costs)
 
