@@ -10,6 +10,7 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from stillspace._checks import checked_choice, checked_positive, checked_whole
 from stillspace._shown import checked_words
@@ -30,6 +31,7 @@ from stillspace.estimators._width import (
     narrowed_width,
 )
 from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
+from stillspace.methods.newton.routes import error_in_words
 from stillspace.plans.fixed import GivenStart, fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
@@ -275,6 +277,12 @@ class PrivateEstimator(SubspaceEstimator):
         self.plan_ = plan
         self.pair_cut_ = result.facts.get("pair_cut")
         self._set_released(result.facts)
+
+    @property
+    def error_meaning_(self) -> str:
+        """What `error_estimate_` is an error to, or why it is not known."""
+        check_is_fitted(self)
+        return error_in_words(self.route_, self.error_estimate_)
 
     def _set_released(self, facts: Mapping[str, Any]) -> None:
         self.error_estimate_ = float(facts.get("error_estimate", nan))
