@@ -287,9 +287,10 @@ def _correlation(make, seed):
 def test_the_error_beyond_what_is_kept_is_part_of_the_whole(rng):
     noise = rng.standard_normal((60, 60))
     moment = np.diag(np.r_[1.0, 0.5, np.zeros(58)]) + 1e-3 * (noise + noise.T)
-    whole = Spectrum.of(moment, 2e-3, 2).pca_error
-    beyond = Spectrum.of(moment, 2e-3, 2, kept=30).pca_error
-    assert whole == Spectrum.of(moment, 2e-3, 2, kept=2).pca_error
+    spectrum = Spectrum.of(moment, 2e-3, 2)
+    whole = spectrum.pca_error(2e-3)
+    beyond = spectrum.pca_error(2e-3, kept=30)
+    assert whole == spectrum.pca_error(2e-3, kept=2)
     assert 0.4 < beyond / whole < 0.6
 
 

@@ -10,10 +10,12 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
 from stillspace._shown import checked_words
 from stillspace._sizes import checked_bytes
+from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
 from stillspace.estimators._source import FileTable, Source, source_of
@@ -42,6 +44,7 @@ from stillspace.estimators._width import (
     narrowed_width,
 )
 from stillspace.exceptions import AsItIsWarning, NotAccountedError, SeededNoiseWarning
+from stillspace.methods.newton.routes import error_in_words
 from stillspace.plans.fixed import GivenStart, fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
@@ -100,6 +103,7 @@ class PrivateEstimator(SubspaceEstimator):
     memory: int | str | None
     verbose: bool
     random_state: Any
+    variances_: FloatArray | None
 
     def _fit(
         self,
@@ -332,6 +336,47 @@ class PrivateEstimator(SubspaceEstimator):
         if moment is None or affine.scale is not None or result.V.shape[1] < 2:
             return False
         return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED)
+
+    @property
+    def error_meaning_(self) -> str:
+        """What `error_estimate_` is an error to, or why it is not known."""
+        check_is_fitted(self)
+        return error_in_words(self.route_, self.error_estimate_)
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        check_is_fitted(self)
+        return len(self.components_)
+
+    @property
+    def mean_(self) -> FloatArray:
+        """The same as `center_`, under the name that scikit-learn's PCA gives it."""
+        check_is_fitted(self)
+        if isinstance(self.center, str) and self.center == "pairs":
+            msg = "With center='pairs' the centre cancels: this fit does not know a mean_."
+            raise AttributeError(msg)
+        return self.center_
+
+    @property
+    def explained_variance_(self) -> FloatArray:
+        """`variances_`: of the rows as they were scaled, if the summary "variances" was bought."""
+        check_is_fitted(self)
+        if self.variances_ is None:
+            msg = (
+                "This private fit does not know its explained variance, which would be a release "
+                'of its own: fit with summaries=("variances",) to buy it.'
+            )
+            raise AttributeError(msg)
+        return np.asarray(self.variances_)
+
+    @property
+    def explained_variance_ratio_(self) -> FloatArray:
+        """`explained_variance_` as a part of all variance: rows on the unit sphere have 1."""
+        if getattr(self, "norm_bound", None) is not None:
+            msg = "With norm_bound the variance of all columns together is not released."
+            raise AttributeError(msg)
+        return self.explained_variance_
 
     def _set_released(self, facts: Mapping[str, Any]) -> None:
         self.error_estimate_ = float(facts.get("error_estimate", nan))

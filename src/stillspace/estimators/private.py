@@ -123,8 +123,11 @@ class PrivateRobustPCA(PrivateEstimator):
     center_, scale_ : arrays of shape (n_features,)
     sketch_ : Sketch or None
     error_estimate_ : float
-        For "auto": what the releases tell of the squared error d², for subspaces near the right
-        one; it cannot see that a fit went to a wrong one. NaN where nothing is known.
+        For "auto" and "dp-pca": what the releases tell of the squared error d² that noise made. It
+        is at most r·π²/4, cannot see that a fit went to a wrong subspace, and is NaN where nothing
+        is known.
+    error_meaning_ : str
+        What `error_estimate_` is an error to, or why it is not known.
     route_ : str
         For "auto": which way its releases made it go.
     left_out_ : tuple of LeftOut
@@ -249,7 +252,8 @@ class PrivatePCA(PrivateEstimator):
 
     Attributes
     ----------
-    components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_
+    components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_, error_estimate_, \
+    error_meaning_
         As for `PrivateRobustPCA`.
 
     Examples

@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from stillspace._checks import checked_delta, checked_epsilon, checked_whole
+from stillspace._html import facts_in_html
 from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
@@ -294,6 +295,20 @@ class Budget:
 
     def __repr__(self) -> str:
         return f"Budget({self._path!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the ledger for a notebook: what is spent, and by which fits."""
+        shares, entries = self.shares(), self.entries()
+        facts = [
+            ("all fits together", f"ε = {self.epsilon:g}, δ = {self.delta:g}"),
+            ("spent", f"{_percent(self._ledger.tally().share)} by {len(entries)} fits"),
+            ("one more fit may have", f"ε up to {_down(self.largest_epsilon())}"),
+        ]
+        lines = (
+            f"{entry.time[:16]} {entry.name}: {share:.2%} {entry.note}".rstrip()
+            for entry, share in zip(entries, shares, strict=True)
+        )
+        return facts_in_html(f"Budget {os.path.basename(self._path)}", facts, lines, folded="Fits")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Budget):
