@@ -30,6 +30,7 @@ from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.estimators._private import QUANTILES
+from stillspace.methods.certificate import PrivateCertificate
 from stillspace.methods.outlier_look import LeftOut
 from stillspace.privacy import GaussianEvent, Guarantee, SingleEvent
 from stillspace.rows import Sketch
@@ -168,9 +169,11 @@ def _released(estimator: Model) -> dict[str, Any]:
     """Return what a private fit released besides the subspace."""
     found = {name: getattr(estimator, f"{name}_", None) for name in _RELEASED}
     groups = [_group_facts(group) for group in getattr(estimator, "left_out_", ())]
+    certificate = getattr(estimator, "certificate_", None)
     return {
         **{name: _plain(_with_gaps(value)) for name, value in found.items()},
         "left_out": groups,
+        "certificate": None if certificate is None else certificate.to_dict(),
     }
 
 
@@ -323,6 +326,7 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     if type(groups) is not list or len(groups) > _MOST_GROUPS:
         raise RefusedError("not as many groups as a fit leaves out")
     model.left_out_ = tuple(_group(group, model.components_.shape[1]) for group in groups)
+    model.certificate_ = _certificate(released.get("certificate"), model.components_)
     lengths = {"variances": len(model.components_), "distance_quantiles": len(QUANTILES)}
     for name, length in lengths.items():
         value = released[name]
@@ -330,6 +334,21 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
             raise RefusedError("not as many numbers as a fit releases")
         made = None if value is None else np.array([_released_number(item) for item in value])
         setattr(model, f"{name}_", made)
+
+
+def _certificate(stored: Any, components: FloatArray) -> PrivateCertificate | None:
+    """Return the certificate in the file, if there is one and it is of this subspace's size."""
+    if stored is None:
+        return None
+    if type(stored) is not dict:
+        raise RefusedError("a certificate is not described as one")
+    try:
+        made = PrivateCertificate.from_dict(stored)
+    except ValueError as error:
+        raise RefusedError(str(error)) from None
+    if (made.r, made.D) != components.shape:
+        raise RefusedError("the certificate is of another subspace")
+    return made
 
 
 def _released_number(value: Any) -> float:
