@@ -683,7 +683,7 @@ MUTANTS = [
         "        state = method.take(state, tuple(map(Answer, values, sds)))\n",
         "        state = method.take(state, tuple(map(Answer, values, sds)))\n"
         "        if hasattr(state, 'certificate') and state.certificate is None:\n"
-        "            state = type(state)(float(abs(asked.rows.sphered()[5] @ ask.point).mean()))\n",
+        "            state = type(state)(float(abs(asked.rows.sphered() @ ask.point).mean()))\n",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(

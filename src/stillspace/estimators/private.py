@@ -72,7 +72,9 @@ class PrivateRobustPCA(PrivateEstimator):
         None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
-        "sampling", "capped". A wrong name lists the right ones. "sampling" is "poisson" (the
+        "sampling", "capped". A wrong name lists the right ones. "start" is "pca", "random", an
+        array of public components, or a private run of "gd-reap", "sgd-reap", "md-reap" or
+        "smd-reap". "sampling" is "poisson" (the
         default), "without-replacement" or "with-replacement". The accountant's bound for
         "with-replacement" is far from tight, so that it costs more noise than the others.
     neighboring_relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
