@@ -56,6 +56,8 @@ def _say_released(fitted: Any) -> None:
         levels = ("25", "50", "75", "90", "95", "97.5")
         pairs = zip(levels, fitted.distance_quantiles_, strict=True)
         say("Distances:", ", ".join(f"{level} %: {value:.3g}" for level, value in pairs))
+    if getattr(fitted, "certificate_", None) is not None:
+        say("Certificate:", str(fitted.certificate_))
 
 
 def say_loadings(fitted: Any) -> None:

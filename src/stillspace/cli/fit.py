@@ -77,7 +77,7 @@ _Sketch = Annotated[
 ]
 _Summary = Annotated[
     list[str] | None,
-    typer.Option(help="variances or distances: a private summary; may be repeated."),
+    typer.Option(help="variances, distances or certificate: a private summary; may be repeated."),
 ]
 _Scale = Annotated[
     str | None,
@@ -227,7 +227,7 @@ def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bo
     from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 
     known_recipe(algorithm, private=not without_privacy)
-    checked_words("--summary", summaries, tuple(SUMMARIES))
+    checked_words("--summary", summaries, SUMMARIES)
 
 
 def _ledger(path: Path | None) -> Budget | None:

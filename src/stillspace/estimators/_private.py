@@ -205,7 +205,7 @@ class PrivateEstimator(SubspaceEstimator):
             radius=self._checked_radius(sketch),
             cut_pairs=cut_pairs,
             narrowed=narrowed_width(columns, facts.r) if narrows else None,
-            summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
+            summaries=checked_words("summaries", self.summaries, SUMMARIES),
         )
 
     def _memory_of(self, source: Source) -> int:
@@ -387,6 +387,7 @@ class PrivateEstimator(SubspaceEstimator):
         variances = facts.get("variances")
         r = len(self.components_)
         self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
+        self.certificate_ = facts.get("certificate")
         counts = facts.get("distances")
         levels = np.array(QUANTILES)
         self.distance_quantiles_ = None if counts is None else distance_quantiles(counts, levels)

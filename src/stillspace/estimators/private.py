@@ -69,10 +69,11 @@ class PrivateRobustPCA(PrivateEstimator):
         there are more columns than rows, to a width that suits the budget. `components_` then
         live in the sketch; `transform` takes rows as they are. "auto" and "dp-newton" narrow the
         rows of a wide sketch further, to directions that a first release finds (docs/wide.md).
-    summaries : tuple of {"variances", "distances"}, default=()
+    summaries : tuple of {"variances", "distances", "certificate"}, default=()
         Further private releases, a twentieth of the budget each: variances along the components
         (zero rows count), quantiles of the orthogonal distance. Both are of rows scaled to the
-        sphere.
+        sphere. "certificate" takes a fifth of the budget and says whether the rows fit the model
+        of the theory (docs/theory.md, "A private certificate").
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -80,7 +81,9 @@ class PrivateRobustPCA(PrivateEstimator):
         None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
-        "sampling", "capped". A wrong name lists the right ones. "sampling" is "poisson" (the
+        "sampling", "capped". A wrong name lists the right ones. "start" is "pca", "random", an
+        array of public components, or a private run of "gd-reap", "sgd-reap", "md-reap" or
+        "smd-reap". "sampling" is "poisson" (the
         default), "without-replacement" or "with-replacement". The accountant's bound for
         "with-replacement" is far from tight, so that it costs more noise than the others.
     neighboring_relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -145,6 +148,11 @@ class PrivateRobustPCA(PrivateEstimator):
     distance_quantiles_ : array or None
         With the summary "distances": 25, 50, 75, 90, 95 and 97.5 % quantiles, over the rows that
         are not zero rows.
+    certificate_ : PrivateCertificate or None
+        With the summary "certificate". `print(est.certificate_)` says either that the condition of
+        theorem 3 of docs/theory.md holds, with probability at least 95 %, and how far the robust
+        optimum can be from the fit; or that this cannot be said.
+        `est.certificate_.statement(beta=0.01)` says it at another level.
     pair_cut_ : float or None
         With center="pairs": the length (after `scale` and `sketch`) from which differences were
         left out, that is, counted as zero rows; None where none were.
@@ -253,7 +261,7 @@ class PrivatePCA(PrivateEstimator):
     Attributes
     ----------
     components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_, error_estimate_, \
-    error_meaning_
+    error_meaning_, certificate_
         As for `PrivateRobustPCA`.
 
     Examples
