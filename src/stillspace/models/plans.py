@@ -29,7 +29,7 @@ from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.standardiser.method import Standardiser
 from stillspace.parts import geometry, noise, outputs, queries, sampling, schedules, stops
 from stillspace.parts.queries.base import Query
-from stillspace.plans import adaptive, fixed, release, staged, tested
+from stillspace.plans import adaptive, fixed, legacy, release, staged, tested
 from stillspace.plans.protocol import AnyPlan
 from stillspace.rows import maps
 
@@ -83,7 +83,8 @@ _OTHERS: Classes = (
     release.JointRelease,
     fixed.MomentStart,
     fixed.RunStart,
-    fixed.WishartStart,
+    legacy.WishartStart,
+    legacy.ExponentialStart,
     fixed.RandomStart,
     fixed.PaperMatrixStart,
     fixed.GivenStart,
