@@ -61,11 +61,12 @@ _NIter = Annotated[
     int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
 ]
 _BatchSize = Annotated[int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")]
+_CENTERS = ("auto", "private", "pairs", "median")
 _Center = Annotated[
-    str | None,
+    str,
     typer.Option(
-        help="Public centre: one number, or one a column, with commas; or pairs or median, "
-        "which find it; none for 0. Default 0; pairs with --without-privacy."
+        help="auto finds the centre privately if the table is large enough; private, pairs or "
+        "median; none for 0; or public numbers: one, or one per column, with commas."
     ),
 ]
 _Radius = Annotated[
@@ -80,8 +81,12 @@ _Summary = Annotated[
     typer.Option(help="variances, distances or certificate: a private summary; may be repeated."),
 ]
 _Scale = Annotated[
-    str | None,
-    typer.Option(help="Public scale: one number, or one a column, with commas. Default 1."),
+    str,
+    typer.Option(
+        help="auto finds the spread of every column privately if the table is large enough (with "
+        "--without-privacy: mad); private; none for 1; or public numbers: one, or one per "
+        "column, with commas."
+    ),
 ]
 _Header = Annotated[
     bool | None,
@@ -111,11 +116,11 @@ def fit(
     algorithm: _Algorithm = "auto",
     n_iter: _NIter = None,
     batch_size: _BatchSize = None,
-    center: _Center = None,
+    center: _Center = "auto",
     radius: _Radius = None,
     sketch: _Sketch = "auto",
     summary: _Summary = None,
-    scale: _Scale = None,
+    scale: _Scale = "auto",
     header: _Header = None,
     delimiter: _Delimiter = ",",
     force: _Force = False,
@@ -123,7 +128,8 @@ def fit(
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
-    Rows are scaled to length 1 about the centre. A row with a missing cell counts as a zero row.
+    The columns are brought to one centre and one unit first, privately, unless you give --center
+    or --scale. A missing cell sits at the centre.
     """
     private: dict[str, Any] = {
         "epsilon": epsilon,
@@ -257,21 +263,24 @@ def _sketch(text: str) -> int | str | None:
     return None if wanted == "none" else wanted
 
 
-def _center(text: str | None, without_privacy: bool) -> Any:
+def _center(text: str, without_privacy: bool) -> Any:
     """Return numbers, None for the origin, or how the fit finds its centre."""
-    if text in ("pairs", "median") or (text == "private" and not without_privacy):
+    words = ("auto", "pairs", "median") if without_privacy else _CENTERS
+    if text in words:
         return text
-    if text in (None, "none"):
-        return "auto" if without_privacy and text is None else None
-    return numbers("--center", text, words=("private", "pairs", "median", "none"))
+    return None if text == "none" else numbers("--center", text, words=(*words, "none"))
 
 
-def _scale(text: str | None, without_privacy: bool) -> Any:
+def _scale(text: str, without_privacy: bool) -> Any:
     """Return numbers, None for the units of the table, or how the fit finds its scale."""
-    found = {"private": not without_privacy, "mad": without_privacy}
-    if text is not None and found.get(text, False):
+    if without_privacy and text in ("auto", "mad"):
+        return "mad"
+    words = ("auto", "mad") if without_privacy else ("auto", "private")
+    if text in words:
         return text
-    return numbers("--scale", text, words=("mad" if without_privacy else "private",), positive=True)
+    return (
+        None if text == "none" else numbers("--scale", text, words=(*words, "none"), positive=True)
+    )
 
 
 def _fitted(
