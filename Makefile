@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format evidence bench utility reproduction clean
+.PHONY: demo browser test check format evidence bench utility reproduction clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,6 +17,11 @@ demo: $(STAMP)  ## the main job: a private robust fit, its guarantee and its pic
 
 test: $(STAMP)  ## all tests; about 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+browser: $(STAMP)  ## Chromium for the tests of the report; without one they are skipped
+	timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
+	  || { test "$$(id -u)" = 0 && timeout 300 apt-get install -y --no-install-recommends chromium; } \
+	  || echo "There is no Chromium: the tests of the report in a browser are skipped."
 
 check: $(STAMP)  ## linters, formatting, strict types, layering
 	$(BIN)/ruff check .

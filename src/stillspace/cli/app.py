@@ -15,6 +15,7 @@ from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
 from stillspace.cli.plan import plan
 from stillspace.cli.reproduce import reproduce
+from stillspace.cli.show import key, report, show
 
 app = typer.Typer(
     name="stillspace",
@@ -28,7 +29,10 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(fit)
 app.command()(plan)
+app.command()(show)
 app.command()(audit)
+app.command()(report)
+app.command()(key)
 app.command()(convert)
 app.command()(reproduce)
 app.add_typer(budget, name="budget")

@@ -42,6 +42,12 @@ def plan(
         str,
         typer.Option(help="Memory for the fit, such as 1GB: it limits the sketch of wide rows."),
     ] = "1GB",
+    known_units: Annotated[
+        bool,
+        typer.Option(
+            "--known-units", help="You will give --center and --scale, so no budget finds them."
+        ),
+    ] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
     ] = None,
@@ -64,10 +70,12 @@ def plan(
         inlier_share=inlier_share,
         inlier_noise=inlier_noise,
         inlier_anisotropy=inlier_anisotropy,
+        known_units=known_units,
         **facts,
     )
     made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
     say("Plan:", made.in_words())
+    say("Centre and scale:", found.units_in_words)
     say("Expected:", str(found))
     say(
         "Without outliers:",

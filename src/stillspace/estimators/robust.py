@@ -225,6 +225,10 @@ class RobustPCA(SubspaceEstimator):
         center = np.ldexp(done.center, exponent) + offset
         self._set_subspace(done.result, center, done.scale)
         found, unit = done.variances(self.components_), float(np.ldexp(1.0, exponent))
+        if done.start is not None:  # the axes came with weights
+            order = np.argsort(-found.along, kind="stable")
+            self.components_ = self.components_[order]
+            found = replace(found, along=found.along[order])
         self.mean_ = self.center_
         with np.errstate(over="ignore"):  # infinite if squares of the rows overflow
             self.explained_variance_ = found.along * unit * unit

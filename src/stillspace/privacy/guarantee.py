@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from stillspace._html import facts_in_html
 from stillspace.privacy.accounting import PrivacyCurve, privacy_curve
 from stillspace.privacy.events import ComposedEvent, Relation, check_relation
 from stillspace.privacy.gaussian import check_delta
@@ -16,6 +17,13 @@ _FORMAT = 1
 _NEIGHBOURS = {
     "replace-one": "{} replaced by {} (the number of rows is public)",
     "add-or-remove-one": "{} added or left out",
+}
+
+
+_SIGNATURES = {
+    "": "which is not signed",
+    "not checked": "which is signed, but no key was given to check its signature",
+    "checked": "whose signature is that of the given key",
 }
 
 
@@ -35,7 +43,9 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     not_private_because: tuple[str, ...] = ()
     stated_by_file: bool = field(default=False, compare=False)
-    """Whether the event was read from a file, which nobody has signed, and did not run here."""
+    """Whether the event was read from a file and did not run here."""
+    signature: str = field(default="", compare=False)
+    """What is known of the file's signature: "" (none), "not checked" or "checked"."""
 
     def __post_init__(self) -> None:
         check_relation(self.neighboring_relation)
@@ -108,6 +118,16 @@ class Guarantee:
         stated = ", as stated by the file" if self.stated_by_file else ""
         return f"Guarantee({', '.join(shown)}{stated})"
 
+    def _repr_html_(self) -> str:
+        """Return the guarantee for a notebook: the numbers, and what they rest on folded in."""
+        text = " ".join(self._promise()[:2] if self.private else self._no_promise())
+        title = "Privacy guarantee" if self.private else "No privacy guarantee"
+        facts = [("in words", text)]
+        if self.private:
+            facts.insert(0, ("ε, δ", f"{_number(self.epsilon)}, {_number(self.delta or 0.0)}"))
+            facts.insert(1, ("data sets that differ in", self.neighboring_relation))
+        return facts_in_html(title, facts, self.assumptions)
+
     def _promise(self) -> list[str]:
         k = self.event.rows_per_person
         whose = ("any one row", "another") if k == 1 else (f"up to {k} rows of a person", "others")
@@ -128,7 +148,7 @@ class Guarantee:
     @property
     def _source(self) -> str:
         if self.stated_by_file:
-            return "As stated by the file, which is not signed: computed from the event in it"
+            return f"As stated by the file, {_SIGNATURES[self.signature]}: computed from its event"
         return "Computed from what ran"
 
     def _no_promise(self) -> list[str]:

@@ -17,7 +17,7 @@ from stillspace.rows.maps import Pairs, View, checked_view, paired
 from stillspace.run.result import Result
 
 RunPlan = Callable[[AnyPlan, Rows, np.random.Generator, Witness | None, FloatArray | None], Result]
-"""Runs one plan on rows that are mapped already, at a point if it is a `Reading`."""
+"""Runs one plan on rows that are mapped already, at a point if it needs one."""
 
 
 @dataclass(slots=True)

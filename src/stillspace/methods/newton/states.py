@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.belief import Belief
+from stillspace.methods.newton.routes import NEWTON
+from stillspace.methods.newton.spread import Spread
 from stillspace.methods.outlier_look import Looked, LookState
 from stillspace.plans.adaptive import Allowance
 
@@ -59,6 +61,8 @@ class Steps:
     parts: tuple[float, float, float]
     """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
     belief: Belief
+    spread: Spread
+    """What the noise so far makes of the error; no step depends on it."""
     spent: float
     k: int = 0
     cut: float = inf
@@ -67,7 +71,7 @@ class Steps:
     check: tuple[int, float] | None = None
     """The step that tells whether the second phase must be longer, and s when it began."""
     doubt: bool = False
-    route: str = "newton"
+    route: str = NEWTON
 
     @property
     def shares(self) -> tuple[float, float, float]:
@@ -86,7 +90,6 @@ class LastLook:
 
     looked: Looked
     share: float
-    size: int
     route: str
     steps: Steps | None = None
 
