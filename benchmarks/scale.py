@@ -20,6 +20,11 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from stillspace.parts.queries import Glad
+from stillspace.rows import FileRows, MemoryRows, Sphere
 
 HERE = Path(__file__).parent
 MODEL_SHAPES = ((60_000, 256, 2), (60_000, 256, 10), (15_000, 1000, 4))
@@ -84,12 +89,6 @@ def predicted(known: dict[str, float], n: int, D: int, r: int, storage: str) -> 
 
 def pass_times(folder: Path, n: int, D: int, r: int) -> list[float]:
     """Return CPU seconds of one pass: in memory, from .npy, from Parquet; taken in turns."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from stillspace.parts.queries import Glad
-    from stillspace.rows import FileRows, MemoryRows, Sphere
-
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, D), dtype=np.float32)
     np.save(folder / "X.npy", X)
@@ -131,9 +130,6 @@ def peak(folder: Path) -> dict[str, float]:
 
 def peak_of(path: str) -> dict[str, float]:
     """Return the peak of memory after imports, and after two passes over a file."""
-    from stillspace.parts.queries import Glad
-    from stillspace.rows import FileRows, MemoryRows, Sphere
-
     V = np.eye(256, 5)
     MemoryRows(np.zeros((256, 64))).add(Glad(256, 5), V, None)
     imports = _peak()

@@ -14,11 +14,13 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def ran(name):
     """Run the Python blocks of a page, one after another; return what they defined."""
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL
+    )
     assert blocks
     space = {}
     for block in blocks:
-        exec(compile(block, name, "exec"), space)  # noqa: S102
+        exec(compile(block, name, "exec"), space)
     return space
 
 
@@ -30,7 +32,9 @@ def test_from_a_bed_file_to_a_private_embedding(tmp_path, monkeypatch):
     assert scores.shape == (800,)
     # The groups differ: |t| of two samples is above 10; without a signal it is below 6 but for 1e-8
     a, b = scores[group == 0], scores[group == 1]
-    assert abs(a.mean() - b.mean()) > 10 * np.hypot(a.std() / len(a) ** 0.5, b.std() / len(b) ** 0.5)
+    assert abs(a.mean() - b.mean()) > 10 * np.hypot(
+        a.std() / len(a) ** 0.5, b.std() / len(b) ** 0.5
+    )
 
 
 def test_on_a_dask_cluster(tmp_path, monkeypatch):
