@@ -21,7 +21,7 @@ from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
-from stillspace.rows.sums import total_of
+from stillspace.rows.sums import PartSum, sum_of
 from stillspace.rows.threads import each
 
 _LARGE_SUM = 2**22
@@ -239,14 +239,26 @@ class MemoryRows:
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+        count = self.n_rows if selection is None else len(selection)
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        layout = Layout.of(self.n_columns, prod(query.shape))
+        found = self.partial(query, point, layout.jobs(count), index=index)
+        return np.zeros(query.shape) if count == 0 else found.value()
+
+    def partial(
+        self,
+        query: RowSum,
+        point: FloatArray,
+        jobs: list[Job],
+        *,
+        first: int = 0,
+        index: IntArray = NO_INDEX,
+    ) -> PartSum:
+        """Return the sum over some jobs, the first of which has the number `first`."""
         if not self.bounded and getattr(query, "needs_bound", True):
             msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
             raise ValueError(msg)
         query = _with_code_as_stored(query, self._source.dtype)
-        count = self.n_rows if selection is None else len(selection)
-        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
-        if count == 0:
-            return np.zeros(query.shape)
         layout = Layout.of(self.n_columns, prod(query.shape))
 
         def job_sum(job: Job) -> FloatArray:
@@ -262,8 +274,7 @@ class MemoryRows:
             return out
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
-        parts = each(job_sum, layout.jobs(count), most)
-        return total_of(parts, query.shape, query.norm_bound)
+        return sum_of(each(job_sum, jobs, most), query.shape, query.norm_bound, first)
 
     def _blocks(
         self, index: IntArray, job: Job, layout: Layout
