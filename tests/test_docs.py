@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|#|<)([^)#\s]+)")
+TESTED_BY_ITSELF = ROOT / "docs" / "extending.md"  # tests/test_extending.py runs its blocks
 ELSEWHERE = ("make ", "pip ", "python -m ")
 mpl.use("Agg")
 
@@ -41,7 +42,9 @@ def run_commands(text, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
+    "page",
+    [p for p in PAGES if blocks(p) and p != TESTED_BY_ITSELF],
+    ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -63,3 +66,17 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
 def test_links_lead_somewhere(page):
     targets = LINK.findall(page.read_text(encoding="utf-8"))
     assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def test_every_page_is_in_the_table_of_contents():
+    """A page that no other page lists cannot be found."""
+    docs = ROOT / "docs"
+    listed = set()
+    for page in docs.rglob("*.md"):
+        for body in re.findall(r"^```{toctree}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
+            names = [line for line in body.split() if not line.startswith(":")]
+            listed |= {(page.parent / name).relative_to(docs).as_posix() for name in names}
+    pages = {p.relative_to(docs).with_suffix("").as_posix() for p in docs.rglob("*.md")}
+    pages = {p for p in pages if not p.startswith(("gallery/", "generated/"))}
+    assert pages - listed == {"index"}
+    assert listed - pages == {"api", "gallery/index"}

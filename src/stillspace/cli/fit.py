@@ -337,7 +337,7 @@ def _say_report(fitted: Model, path: Path) -> None:
 def _report_released(fitted: Any) -> None:
     """Say what a private fit released besides the subspace."""
     if getattr(fitted, "route_", ""):
-        say("Route:", fitted.route_ + ".")
+        say("Route:", fitted.route_.partition("; ")[0] + ".")
     if hasattr(fitted, "error_meaning_"):
         error = fitted.error_estimate_
         number = (
