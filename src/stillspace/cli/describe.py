@@ -27,7 +27,7 @@ def say_model(fitted: Any) -> None:
 def _say_released(fitted: Any) -> None:
     """Say what a private fit released besides the subspace."""
     if getattr(fitted, "route_", ""):
-        say("Route:", fitted.route_ + ".")
+        say("Route:", fitted.route_.partition("; ")[0] + ".")
     if hasattr(fitted, "error_meaning_"):
         error = fitted.error_estimate_
         number = (
