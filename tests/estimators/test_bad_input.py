@@ -170,7 +170,7 @@ def test_messages_of_pairs(make):
     with pytest.raises(ValueError, match="as many pairs of rows; there are 1"):
         make(2, center="pairs").fit(X[:3])
     with pytest.raises(
-        ValueError, match="None, 'private', 'pairs', 'median' or an array of 5 public"
+        ValueError, match="None, 'auto', 'private', 'pairs', 'median' or an array of 5 public"
     ):
         make(2, center="pair").fit(X)
 

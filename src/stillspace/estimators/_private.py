@@ -188,7 +188,7 @@ class PrivateEstimator(SubspaceEstimator):
         pairs = isinstance(self.center, str) and self.center == "pairs"
         size, mu = n // 2 if pairs else n, mu_from_budget(*budget)
         sketch = self._chosen_sketch(D, size, mu, algorithm, memory)
-        plain = calibration != "honest" or has_given_start(options)
+        plain = algorithm == "ptr" or calibration != "honest" or has_given_start(options)
         units = chosen_units(
             self.center, self.scale, mu=mu, n=size, D=D, wide=sketch is not None, plain=plain
         )
