@@ -101,10 +101,10 @@ class Sketch:
         with np.errstate(all="ignore"):
             for at in range(0, n, _BLOCK):
                 width = min(_BLOCK, n - at)
-                XT, part = np.empty((D, width)), np.zeros((self.n_components, width))
-                rows.load(NO_INDEX, at, scaling, factors, XT)
-                add_projected(XT, target, sign, part)
-                out[at : at + width] = part.T
+                X = np.empty((width, D))
+                rows.load(NO_INDEX, at, scaling, factors, X)
+                out[at : at + width] = 0.0
+                add_projected(X, target, sign, out[at : at + width])
         return out
 
     def __str__(self) -> str:
