@@ -9,7 +9,18 @@ import pytest
 from stillspace.datasets import make_haystack
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.methods.newton.belief import Belief
-from stillspace.methods.newton.states import Found, LastLook, Looking, Steps, TopUp
+from stillspace.methods.newton.states import (
+    CHECKED_AFTER,
+    FIRST_STEPS,
+    LAST_FEW,
+    MORE_STEPS,
+    MOST_STEPS,
+    Found,
+    LastLook,
+    Looking,
+    Steps,
+    TopUp,
+)
 from stillspace.methods.outlier_look import Looked
 from stillspace.methods.spectrum import Moment, Spectrum, count_components
 from stillspace.metrics import subspace_error
@@ -434,3 +445,15 @@ def test_inliers_that_have_a_mean_keep_it(rng, r, offset):
 def test_clean_noisy_tables_end_with_private_pca():
     found = errors(3000, 20, 2, 1.0, 3, inlier_ratio=1.0, inlier_noise=1.0)
     assert all(facts["route"].startswith("private PCA") for _, facts in found)
+
+
+def test_steps_end_soon_after_a_check_that_shows_no_sharpening():
+    """Noisy inliers need two steps after it; noiseless ones go on, as their error keeps falling."""
+    n, D, r = 2000, 20, 2
+    plan = make_plan("auto", Facts(n, D, r, 1.0, 1e-6))
+    passes = []
+    for noise in (0.05, 0.0):
+        data = make_haystack(n, D, r, inlier_ratio=0.5, inlier_noise=noise, random_state=0)
+        passes.append(run(plan, MemoryRows.prepare(data.X), seeded_generator(0)).n_iter)
+    assert FIRST_STEPS + CHECKED_AFTER + LAST_FEW <= passes[0] < MOST_STEPS - MORE_STEPS + 8
+    assert passes[1] > CHECKED_AFTER + MORE_STEPS

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import column_norms, residual_to_basis, scores
+from stillspace.kernels import measured, scores
 from stillspace.kernels.jobs import Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import STANDARD, Job, Layout
@@ -26,6 +26,9 @@ from stillspace.rows.threads import each
 
 _LARGE_SUM = 2**22
 """Entries of a sum of which no two threads get a copy of their own."""
+
+DISTANCES_NEAR = 2.0**-10
+"""Squared distances below this are those of computed residuals, as in robust fits."""
 
 _NOTHING: FloatArray = np.empty((0, 0))
 
@@ -144,11 +147,9 @@ class MemoryRows:
         layout = Layout.of(self.n_columns, self.n_columns)
 
         def measure(job: Job) -> None:
-            work = np.empty(24)
-            for at, XT, width in self._filled_blocks(NO_INDEX, job, layout):
-                out = found[at : at + width]
-                D, b = XT.shape
-                inverse_norms(XT.reshape(-1), D, b, norm_bound, work, out)
+            for at, X in self._wide_blocks(NO_INDEX, job, layout):
+                out = found[at : at + len(X)]
+                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out)
 
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
@@ -206,8 +207,7 @@ class MemoryRows:
 
         def measure(job: Job) -> None:
             for at, XT in self._blocks(NO_INDEX, job, layout):
-                R, _ = residual_to_basis(XT, V)
-                found[at : at + XT.shape[1]] = column_norms(R)
+                found[at : at + XT.shape[1]] = measured(XT, V, DISTANCES_NEAR)[1]
 
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
@@ -280,21 +280,19 @@ class MemoryRows:
         self, index: IntArray, job: Job, layout: Layout
     ) -> Iterator[tuple[int, FloatArray]]:
         """Yield positions and blocks of scaled rows as columns, all in the same memory."""
-        for at, XT, width in self._filled_blocks(index, job, layout):
-            yield at, XT if XT.shape[1] == width else np.ascontiguousarray(XT[:, :width])
+        for at, X in self._wide_blocks(index, job, layout):
+            yield at, X[:, : self.n_columns].T
 
-    def _filled_blocks(
+    def _wide_blocks(
         self, index: IntArray, job: Job, layout: Layout
-    ) -> Iterator[tuple[int, FloatArray, int]]:
-        """Yield positions, blocks filled up with zero rows to a multiple of 8, and their widths."""
-        D = self.n_columns
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Yield positions and blocks of scaled rows, with zero columns up to a multiple of 8."""
         start, stop = job
-        memory = np.empty(D * filled(min(layout.block, stop - start)))
+        memory = np.empty((min(layout.block, stop - start), filled(self.n_columns)))
         for at in range(start, stop, layout.block):
-            width = min(layout.block, stop - at)
-            XT = memory[: D * filled(width)].reshape(D, filled(width))
-            self._source.load(index, at, self._scaling, self._factors, XT[:, :width])
-            yield at, XT, width
+            X = memory[: min(layout.block, stop - at)]
+            self._source.load(index, at, self._scaling, self._factors, X)
+            yield at, X
 
 
 def _with_code_as_stored(query: RowSum, dtype: Any) -> RowSum:

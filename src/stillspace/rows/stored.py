@@ -47,8 +47,8 @@ class Scaling:
     ) -> Scaling:
         """Return a scaling of D columns; what is None does nothing."""
         return cls(
-            np.zeros(D) if center is None else np.array(center, dtype=np.float64),
-            np.ones(D) if scale is None else 1.0 / scale,
+            jobs.filled_up(np.zeros(D) if center is None else center),
+            jobs.filled_up(np.ones(D) if scale is None else 1.0 / scale),
             nan if missing is None else float(missing),
             center is None and scale is None and missing is None and not holes,
             holes,
@@ -90,9 +90,12 @@ class Stored(Protocol):
         """Type of the stored cells."""
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (D, b) with scaled rows, from position `start` of `index`, or of the array."""
+        """Fill `X` (b, width) with scaled rows, from position `start` of `index`, or of the array.
+
+        The width is the number of columns or more; what is beyond them becomes zero.
+        """
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
@@ -121,11 +124,11 @@ class _Loaded(ABC):
         """The loader and what it reads from."""
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT`."""
-        numbers = _numbers(index, start, XT.shape[1])
-        jobs.load_rows(*self.loader, scaling.cells, factors[numbers], numbers, XT)
+        """Fill `X`."""
+        numbers = _numbers(index, start, len(X))
+        jobs.load_rows(*self.loader, scaling.cells, factors[numbers], numbers, X)
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""

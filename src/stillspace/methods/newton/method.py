@@ -25,6 +25,7 @@ from stillspace.methods.newton.spread import Spread
 from stillspace.methods.newton.states import (
     CHECKED_AFTER,
     FIRST_STEPS,
+    LAST_FEW,
     LAST_STEPS,
     MATRIX_SHARE,
     MORE_STEPS,
@@ -40,9 +41,8 @@ from stillspace.methods.newton.states import (
     TopUp,
 )
 from stillspace.methods.outlier_look import STANDARD, Looked, LookState, OutlierLook
-from stillspace.methods.spectrum import Spectrum
 from stillspace.metrics import subspace_error
-from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.geometry import polar
 from stillspace.parts.queries import (
     Curvature,
     CurvatureMatrix,
@@ -170,7 +170,7 @@ class DampedNewton:
     def enter(self, allowance: Allowance, looked: Looked) -> State:
         """Go to private PCA where the signal is weak; else to the steps, from a good start."""
         moment = looked.moment
-        spectrum = Spectrum.of(moment.value, moment.sd, self.r)
+        spectrum = moment.spectrum(self.r)
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
         if kappa < WEAK:
             return LastLook(looked, 1.0 - looked.spent, WEAK_SIGNAL)
@@ -183,8 +183,7 @@ class DampedNewton:
         D, r, moment = self.D, self.r, looked.moment
         scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
-        V = top_eigenvectors(moment.value, r)
-        spectrum = Spectrum.of(moment.value, moment.sd, r)
+        V, spectrum = moment.leading(r), moment.spectrum(r)
         return Steps(
             allowance,
             looked,
@@ -217,14 +216,13 @@ class DampedNewton:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
         looked = state.looked.plus(answer, state.share)
         moment, steps = looked.moment, state.steps
-        V = top_eigenvectors(moment.value, self.r)
-        error = Spectrum.of(moment.value, moment.sd, self.r).pca_error(moment.sd)
+        V, error = moment.leading(self.r), moment.spectrum(self.r).pca_error(moment.sd)
         if steps is not None:
             errors = steps.pca_error / moment.share, self._error(steps.belief.P)
             part = errors[0] / (errors[0] + errors[1])
             other = steps.belief.V
             error = (1.0 - part) ** 2 * error + part**2 * steps.spread.error
-            V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
+            V = _between(V, other, part)
         if state.route == WEAK_SIGNAL:
             return Found(V, looked, error, state.route)
         return Found(V, looked, nan, with_reason(state.route, noise_alone(error)))
@@ -299,8 +297,7 @@ class DampedNewton:
     def _sharpens(self, state: Steps) -> bool:
         """Whether the curvature has grown as it does near noiseless inliers: as 1/error."""
         assert state.check is not None
-        at, before = state.check
-        return state.k == at and state.belief.s > SHARPER * before
+        return state.belief.s > SHARPER * state.check[1]
 
     def _next_phase(self, state: Steps, surprise: float) -> State:
         k, moves = state.k, surprise >= STILL_MOVES
@@ -312,8 +309,10 @@ class DampedNewton:
                 return self._back(state, SPLIT_ROWS)
             check = k + CHECKED_AFTER, state.belief.s
             return replace(state, end=k + LAST_STEPS, check=check)
-        if moves and self._sharpens(state):
-            return replace(state, end=k + MORE_STEPS)
+        assert state.check is not None
+        if k == state.check[0]:
+            more = MORE_STEPS if moves and self._sharpens(state) else LAST_FEW
+            return replace(state, end=k + more)
         if k < state.end:
             return state
         return self._found(state)
@@ -331,3 +330,13 @@ class DampedNewton:
 
     def _error(self, P: FloatArray) -> float:
         return float((self.D - self.r) * np.trace(P))
+
+
+def _between(V: FloatArray, other: FloatArray, part: float) -> FloatArray:
+    """Return the leading eigenvectors of `(1 − part) VVᵀ + part WWᵀ`, W the other basis.
+
+    They lie in the span of both: the singular vectors of `[√(1 − part) V, √part W]`.
+    """
+    both = np.hstack([sqrt(1.0 - part) * V, sqrt(part) * other])
+    U, _, _ = np.linalg.svd(both, full_matrices=False)
+    return polar(U[:, : V.shape[1]])

@@ -18,9 +18,10 @@ SCALAR_SHARE = MATRIX_SHARE = 0.03
 
 FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
 """Steps of the first phase, at least; of the second; and of the first, at most."""
-CHECKED_AFTER, SHARPER, MORE_STEPS = 3, 1.5, 40
+CHECKED_AFTER, SHARPER, MORE_STEPS, LAST_FEW = 3, 1.5, 40, 2
 """If after so many steps of the second phase the gradient still moves, and the curvature has grown
-by this factor, there are so many more."""
+by this factor, there are so many more. If not, what is left is spent on the last few: near the
+optimum a few precise steps find as much as many noisy ones, and each reads all rows."""
 MOST_STEPS = MOST_FIRST_STEPS + CHECKED_AFTER + MORE_STEPS
 FIRST_PART = 0.1
 """What FIRST_STEPS of the first phase take of the gradient's share."""

@@ -10,6 +10,7 @@ weights 1/‖Qx‖ no constant bounds, and which are therefore never private.
 from stillspace.parts.queries.base import (
     LARGEST_POINT,
     PRIVATE_FLOOR,
+    PRIVATE_NEAR,
     ROBUST_FLOOR,
     UNIT_ROUNDOFF,
     Query,
@@ -31,6 +32,7 @@ from stillspace.parts.queries.split import FarMoment, NearCost, NearMoment
 __all__ = [
     "LARGEST_POINT",
     "PRIVATE_FLOOR",
+    "PRIVATE_NEAR",
     "ROBUST_FLOOR",
     "UNIT_ROUNDOFF",
     "AngleCounts",

@@ -18,6 +18,12 @@ ROBUST_FLOOR = 2.0**-50
 
 UNIT_ROUNDOFF = 2.0**-53
 
+PRIVATE_NEAR = 2.0**-16
+"""Below this ‖Qx‖² is that of a computed residual in private fits; above, `‖x‖² − ‖Vᵀx‖²`."""
+
+ROBUST_NEAR = 2.0**-10
+"""The same without privacy, where distances are right to 1e-12."""
+
 LARGEST_POINT = 1e6
 """Points are bases, matrices of H or centres in units of a radius: terms cannot overflow."""
 
@@ -51,6 +57,14 @@ class Query(Protocol):
     def term_error(self) -> float:
         """How far rounding can carry a computed term past its exact bounds (SPEC 4)."""
 
+    @property
+    def summand_bound(self) -> float:
+        """Bound on the norm of what is added up inside a job, before a map of the job's sum."""
+
+    @property
+    def job_error(self) -> float:
+        """How far rounding moves that map's result, relative to the norms of all summands."""
+
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the terms of a block of rows, given as columns, to `out`."""
 
@@ -65,6 +79,16 @@ class Blockwise:
     """A query whose blocks are added by `add_block`."""
 
     __slots__ = ()
+
+    @property
+    def summand_bound(self) -> float:
+        """Terms are added up as they are, unless a query says otherwise."""
+        return float(self.norm_bound)  # type: ignore[attr-defined]
+
+    @property
+    def job_error(self) -> float:
+        """Nothing is done to the sum of a job, unless a query says otherwise."""
+        return 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.base import PRIVATE_FLOOR, Bounded, check_point
+from stillspace.parts.queries.base import PRIVATE_FLOOR, PRIVATE_NEAR, Bounded, check_point
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class GladCost(Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
         check_point(point, (self.D, self.r))
-        R, _ = kernels.residual_to_basis(XT, point)
-        out += np.fmin(kernels.column_norms(R), 1.0).sum()
+        _, distance = kernels.measured(XT, point, PRIVATE_NEAR)
+        out += np.fmin(distance, 1.0).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class DistanceCounts(Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
         check_point(point, (self.D, self.r))
-        R, _ = kernels.residual_to_basis(XT, point)
-        bins = np.searchsorted(np.array(self.edges), kernels.column_norms(R), side="right")
+        _, distance = kernels.measured(XT, point, PRIVATE_NEAR)
+        bins = np.searchsorted(np.array(self.edges), distance, side="right")
         out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)
 
 

@@ -67,7 +67,7 @@ class ScoreMoment(Bounded):
         return self._stock_terms(point, out) if type(self) is ScoreMoment else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
-        return kernels.Terms(kernels.SCORES, point, 0.0, out, np.zeros(1), inf, 0.0)
+        return kernels.Terms(kernels.SCORES, point, 0.0, out, np.zeros(1), inf, 0.0, inf)
 
 
 @dataclass(frozen=True, slots=True)
