@@ -83,3 +83,11 @@ class PairedRows:
             X = memory[: min(span.block, span.stop - at)]
             self.load(span.chosen, at, scaling, factors, X)
             jobs.add_block(terms, X.T)
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: FloatArray, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        X = np.empty((span.stop - span.start, self.shape[1]))
+        self.load(span.chosen, span.start, scaling, factors, X)
+        return jobs.measured(X.T, *wanted)

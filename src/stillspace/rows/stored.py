@@ -84,6 +84,11 @@ class Stored(Protocol):
     ) -> None:
         """Add the terms of a run of blocks."""
 
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: FloatArray, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores (r, b) and distances (b), or no distances, of a run of blocks."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Loaded(ABC):
@@ -119,6 +124,12 @@ class _Loaded(ABC):
     ) -> None:
         """Add the terms of a run of blocks."""
         jobs.add_rows(*self.loader, terms, scaling.cells, factors, span)
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: FloatArray, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return jobs.measure_rows(*self.loader, wanted, scaling.cells, factors, span)
 
 
 @dataclass(frozen=True, slots=True)
