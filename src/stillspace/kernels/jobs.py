@@ -245,9 +245,9 @@ class Measured:
         self._Y = np.empty((r, self.stride))
         self._distances = np.empty(0 if wanted.near is None else self.stride)
         near = 0.0 if wanted.near is None else near_of(wanted.V, wanted.near)
-        self.basis = (by_component(wanted.V), r, near)
+        self.basis: tuple[Any, ...] = (by_component(wanted.V), r, near)
         work = np.empty(self.D + 16 + 64 * (r + 1))
-        self.targets = (self.stride, self._distances, work)
+        self.targets: tuple[Any, ...] = (self.stride, self._distances, work)
         """What `measure` takes after the place where scores begin."""
 
     @property
@@ -268,7 +268,8 @@ def measured(
     found = Measured(Measure(V, near), b)
     X = np.zeros((found.stride, found.D))
     X[:b, :D] = XT.T
-    measure(X.reshape(-1), *X.shape, *found.basis, found.scores, 0, *found.targets)
+    run: Any = measure
+    run(X.reshape(-1), found.stride, found.D, *found.basis, found.scores, 0, *found.targets)
     return found.result()
 
 
@@ -300,7 +301,8 @@ def measure_rows(
     found = Measured(wanted, span.stop - span.start)
     b = filled(min(span.block, found.rows))
     memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(found.D * b)
-    _run_measure(
+    run: Any = _run_measure
+    run(
         _loader(load, source), source, cells, factors, span, *memory, found.D, *found.basis,
         found.scores, *found.targets,
     )  # fmt: skip

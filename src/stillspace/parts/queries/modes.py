@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from stillspace import kernels
-from stillspace._typing import FloatArray
+from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.modes import count_angles, pair_products
 from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
 from stillspace.parts.queries.base import UNIT_ROUNDOFF, FromScores, check_point
@@ -25,9 +25,15 @@ def squares(Y: FloatArray) -> FloatArray:
     The inner product of two such columns is the squared inner product of the columns of Y, and
     the norm of one is the squared norm of its column.
     """
-    first, second = np.triu_indices(len(Y))
-    weights = np.where(first == second, 1.0, sqrt(2.0))
+    first, second, weights = pairs_of(len(Y))
     return np.asarray(weights[:, None] * Y[first] * Y[second])
+
+
+@cache
+def pairs_of(K: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the pairs i ≤ j of K numbers as two vectors, and their weights: 1, or √2 for i < j."""
+    first, second = np.triu_indices(K)
+    return first, second, np.where(first == second, 1.0, sqrt(2.0))
 
 
 @dataclass(frozen=True, slots=True)
