@@ -138,7 +138,7 @@ SPOILT = [
     lambda X, rng: X.astype(complex) + 1j,
     lambda X, rng: X.astype(str),
     lambda X, rng: rng.choice(
-        [None, 3, "86753", [], {}, [[1, 2], [3]], [["86753", "b"]], object()]
+        [None, 3, "no file", [], {}, [[1, 2], [3]], [["86753", "b"]], object()]
     ),
     lambda X, rng: sparse.csr_array(X).astype(rng.choice([np.float32, np.int64, complex])),
     lambda X, rng: rng.choice([sparse.coo_array, sparse.csc_array])(X),

@@ -7,7 +7,7 @@ from stillspace.kernels.compiled import (
     scores,
     unit_columns,
 )
-from stillspace.kernels.jobs import ORTHONORMAL, Terms, add_block, measured
+from stillspace.kernels.jobs import ORTHONORMAL, Measure, Terms, add_block, measured
 from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES
 from stillspace.kernels.reference import clip_weights, curvature_weights
 
@@ -17,6 +17,7 @@ __all__ = [
     "NEWTON",
     "ORTHONORMAL",
     "SCORES",
+    "Measure",
     "Terms",
     "add_block",
     "clip_weights",

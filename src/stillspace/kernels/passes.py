@@ -172,14 +172,18 @@ def finish(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) ->
 
 @jit
 def measure(
-    X: FloatArray, b: int, D: int, V: FloatArray, r: int, near: float, Y: FloatArray,
-    distances: FloatArray, work: FloatArray,
+    X: FloatArray, b: int, D: int, V: FloatArray, r: int, near: float, Y: FloatArray, at: int,
+    stride: int, distances: FloatArray, work: FloatArray,
 ) -> None:  # fmt: skip
-    """Write scores to Y (r, b) and, if `distances` (b) has entries, the distances; X stays."""
+    """Write scores to Y[at:], components `stride` entries apart; X stays.
+
+    If `distances` has entries, distances go there from `at` on. `work` has D + 16 entries for a
+    row, then 64 (r + 1) for parts.
+    """
     R, parts = work[: D + 16], work[D + 16 :]
     for i in range(0, b, 8):
         if len(distances) == 0:
-            group_scores(X, i * D, D, V, r, parts, Y, i, b)
+            group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
         else:
-            left = group_distances(X, i * D, D, V, r, near, False, parts, Y, i, b, R)
-            store(distances, i, root(larger(left, constant(0.0))))
+            left = group_distances(X, i * D, D, V, r, near, False, parts, Y, at + i, stride, R)
+            store(distances, at + i, root(larger(left, constant(0.0))))

@@ -17,7 +17,15 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
 from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.stored import NO_INDEX, Factors, Ones, Scaling, Stored, stored
+from stillspace.rows.stored import (
+    NO_INDEX,
+    Factors,
+    Ones,
+    Scaling,
+    Stored,
+    loaded_and_measured,
+    stored,
+)
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
@@ -184,6 +192,12 @@ class FileStored:
             adder.add(*stored(piece.X).loader, scaling.cells, some, run)
         adder.finish()
 
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)
+
     def _pieces(
         self, index: IntArray, factors: Factors, start: int, stop: int, block: int
     ) -> Iterator[tuple[Piece, IntArray, FloatArray]]:
@@ -255,6 +269,12 @@ class NarrowedRows:
             self.load(span.chosen, at, scaling, factors, X)
             adder.add_block(X)
         adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)
 
 
 class FileRows(MemoryRows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import measured, scores
-from stillspace.kernels.jobs import Span, filled
+from stillspace.kernels.jobs import Measure, Span, filled
 from stillspace.kernels.storage import inverse_norms
-from stillspace.rows.layout import STANDARD, Job, Layout
+from stillspace.rows.layout import LONGEST_BLOCK, STANDARD, Job, Layout
 from stillspace.rows.levels import levels
 from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Project, RowMap, Sphere
 from stillspace.rows.pairs import PairedRows
@@ -188,48 +187,59 @@ class MemoryRows:
     def _outside(self, directions: FloatArray, cosines: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows are in none of the caps."""
         kept = np.empty(self.n_rows, dtype=np.bool_)
-        layout = Layout.of(self.n_columns, self.n_columns)
 
-        def decide(job: Job) -> None:
-            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
-                for at, XT in self._blocks(NO_INDEX, job, layout):
-                    inside = np.any(scores(XT, directions) >= cosines[:, None], axis=0)
-                    kept[at : at + XT.shape[1]] = ~inside
+        def decide(at: int, Y: FloatArray, _: FloatArray) -> None:
+            kept[at : at + Y.shape[1]] = ~np.any(cosines[:, None] <= Y, axis=0)
 
-        for _ in each(decide, layout.jobs(self.n_rows)):
-            pass
+        self._each_measured(Measure(directions, None), decide)
         return kept
 
     def distances(self, V: FloatArray) -> FloatArray:
         """Return the distance of every scaled row to the span of V (D, r)."""
         found = np.empty(self.n_rows)
-        layout = Layout.of(self.n_columns, self.n_columns)
 
-        def measure(job: Job) -> None:
-            for at, XT in self._blocks(NO_INDEX, job, layout):
-                found[at : at + XT.shape[1]] = measured(XT, V, DISTANCES_NEAR)[1]
+        def keep(at: int, _: FloatArray, distances: FloatArray) -> None:
+            found[at : at + len(distances)] = distances
 
-        for _ in each(measure, layout.jobs(self.n_rows)):
-            pass
+        self._each_measured(Measure(V, DISTANCES_NEAR), keep)
         return found
 
     def _projected(self, V: FloatArray) -> FloatArray:
         """Return the scores Vᵀx of every row, as rows.
 
-        Computed coordinate after coordinate, so that a row's scores have the same bits wherever
-        it stands.
+        Computed from a row's own cells in one order, so that a row's scores have the same bits
+        wherever it stands.
         """
         found = np.empty((self.n_rows, V.shape[1]))
-        layout = Layout.of(self.n_columns, self.n_columns)
 
-        def project(job: Job) -> None:
-            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
-                for at, XT in self._blocks(NO_INDEX, job, layout):
-                    found[at : at + XT.shape[1]] = scores(XT, V).T
+        def keep(at: int, Y: FloatArray, _: FloatArray) -> None:
+            found[at : at + Y.shape[1]] = Y.T
 
-        for _ in each(project, layout.jobs(self.n_rows)):
-            pass
+        self._each_measured(Measure(V, None), keep)
         return found
+
+    def _each_measured(
+        self, wanted: Measure, use: Callable[[int, FloatArray, FloatArray], None]
+    ) -> None:
+        """Measure all rows, some at a time, and hand over positions, scores and distances."""
+
+        def work(job: Job) -> None:
+            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
+                for found in self._measured(wanted, NO_INDEX, job):
+                    use(*found)
+
+        for _ in each(work, Layout.of(self.n_columns, self.n_columns).jobs(self.n_rows)):
+            pass
+
+    def _measured(
+        self, wanted: Measure, index: IntArray, job: Job
+    ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Yield positions, scores and distances of at most LONGEST_BLOCK rows at a time."""
+        start, stop = job
+        block = Layout.of(self.n_columns, self.n_columns).block
+        for at in range(start, stop, LONGEST_BLOCK):
+            span = Span(index, at, min(at + LONGEST_BLOCK, stop), block)
+            yield at, *self._source.measure(wanted, self._scaling, self._factors, span)
 
     def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
@@ -267,6 +277,12 @@ class MemoryRows:
             if terms is not None:
                 span = Span(index, *job, layout.block)
                 self._source.add(terms, self._scaling, self._factors, span)
+                return out
+            wanted = query.measure(point) if hasattr(query, "measure") else None
+            if wanted is not None:
+                with np.errstate(all="ignore"):
+                    for _, Y, distances in self._measured(wanted, index, job):
+                        query.add_measured(Y, distances, point, out)  # type: ignore[attr-defined]
                 return out
             with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
                 for _, XT in self._blocks(index, job, layout):

@@ -10,7 +10,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs
 from stillspace.kernels.pairs import subtract_pairs
-from stillspace.rows.stored import Factors, Ones, Scaling, Stored
+from stillspace.rows.stored import Factors, Ones, Scaling, Stored, loaded_and_measured
 
 PAIR_CELLS = 2**21
 """Cells of a block of rows whose partners all lie in one other block."""
@@ -117,3 +117,9 @@ class PairedRows:
             self.load(span.chosen, at, scaling, factors, X)
             adder.add_block(X)
         adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)

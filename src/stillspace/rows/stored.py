@@ -47,8 +47,8 @@ class Scaling:
     ) -> Scaling:
         """Return a scaling of D columns; what is None does nothing."""
         return cls(
-            jobs.filled_up(np.zeros(D) if center is None else center),
-            jobs.filled_up(np.ones(D) if scale is None else 1.0 / scale),
+            np.zeros(D) if center is None else np.array(center, dtype=np.float64),
+            np.ones(D) if scale is None else np.asarray(1.0 / scale),
             nan if missing is None else float(missing),
             center is None and scale is None and missing is None and not holes,
             holes,
@@ -56,11 +56,11 @@ class Scaling:
 
     @property
     def cells(self) -> jobs.Cells:
-        """As compiled code takes it."""
+        """As compiled code takes it: it reads whole groups of 8 entries, so both are filled up."""
         kind = storage.FILLED if self.holes else storage.PLACED
-        return jobs.Cells(
-            self.center, self.unit, self.missing, storage.AS_STORED if self.plain else kind
-        )
+        how = storage.AS_STORED if self.plain else kind
+        center, unit = jobs.filled_up(self.center), jobs.filled_up(self.unit)
+        return jobs.Cells(center, unit, self.missing, how)
 
 
 class Ones:
@@ -100,6 +100,11 @@ class Stored(Protocol):
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
 
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores (r, b) and distances (b), or no distances, of a run of blocks."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Loaded(ABC):
@@ -135,6 +140,13 @@ class _Loaded(ABC):
         every = factors[:] if isinstance(factors, Ones) else factors
         jobs.add_rows(*self.loader, terms, scaling.cells, every, span)
 
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        every = factors[:] if isinstance(factors, Ones) else factors
+        return jobs.measure_rows(*self.loader, wanted, scaling.cells, every, span)
+
 
 @dataclass(frozen=True, slots=True)
 class DenseRows(_Loaded):
@@ -156,6 +168,15 @@ class SparseRows(_Loaded):
     def loader(self) -> Loader:
         """Data, columns and limits of the rows."""
         return storage.load_sparse, (self.X.data, self.X.indices, self.X.indptr)
+
+
+def loaded_and_measured(
+    rows: Stored, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+) -> tuple[FloatArray, FloatArray]:
+    """Return scores and distances of a run of blocks that no compiled function loads."""
+    X = np.empty((span.stop - span.start, rows.shape[1]))
+    rows.load(span.chosen, span.start, scaling, factors, X)
+    return jobs.measured(X.T, *wanted)
 
 
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:

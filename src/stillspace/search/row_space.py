@@ -192,12 +192,22 @@ def mad(S: FloatArray) -> FloatArray:
     return np.asarray(found)
 
 
+def _cut(X: Any, start: int, stop: int) -> Any:
+    """Return some columns; a table in a file, which is sliced by rows alone, is read whole."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return X[:, start:stop]
+    n, D = X.shape
+    step = max(BLOCK_CELLS // D, 1)
+    parts = [X[at : at + step][:, start:stop] for at in range(0, n, step)]
+    return sparse.vstack(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
 def _columns(X: Any) -> Iterator[tuple[int, FloatArray]]:
     """Yield positions and blocks of columns of a table, as new arrays of float64."""
     n, D = X.shape
     step = max(BLOCK_CELLS // max(n, 1), 16)
     X = X.tocsc() if sparse.issparse(X) and step < D else X
     for at in range(0, D, step):
-        block = X[:, at : at + step]
+        block = _cut(X, at, at + step)
         block = block.toarray() if sparse.issparse(block) else block
         yield at, np.array(block, dtype=np.float64)

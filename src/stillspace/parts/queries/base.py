@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -119,6 +120,34 @@ class Bounded(Blockwise):
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the release as it is."""
         return released, None
+
+
+class FromScores(Bounded):
+    """Terms that depend on a row's scores at the point, and on its distance, alone."""
+
+    __slots__ = ()
+    near: ClassVar[float | None] = None
+    """Where distances are needed: see `PRIVATE_NEAR`."""
+
+    @abstractmethod
+    def add_measured(
+        self, Y: FloatArray, distances: FloatArray, point: FloatArray, out: FloatArray
+    ) -> None:
+        """Add the terms of rows with the scores Y (columns, b) and these distances to `out`."""
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        self.add_measured(*kernels.measured(XT, self._measured_at(point), self.near), point, out)
+
+    def measure(self, point: FloatArray) -> kernels.Measure | None:
+        """Return what rows in memory may measure at once; a subclass may have other blocks."""
+        if type(self).add_block is not FromScores.add_block:
+            return None
+        return kernels.Measure(self._measured_at(point), self.near)
+
+    def _measured_at(self, point: FloatArray) -> FloatArray:
+        check_point(point, (self.D, point.shape[-1] if point.ndim == 2 else 0))
+        return point
 
 
 def check_point(point: FloatArray, shape: tuple[int, ...]) -> None:
