@@ -11,6 +11,7 @@ import dask.dataframe
 import distributed
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -44,7 +45,7 @@ def path(tmp_path_factory, cells):
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -205,7 +206,7 @@ def test_words_are_refused_before_the_fit(client, tmp_path):
     frame = dask.dataframe.from_pandas(pd.DataFrame({"a": [1.0], "b": ["x"]}), npartitions=1)
     with pytest.raises(DataFileError, match="Column 'b' has type"):
         on_cluster(frame)
-    pq.write_table(pq.pa.table({"a": ["x"]}), tmp_path / "X.parquet")
+    pq.write_table(pa.table({"a": ["x"]}), tmp_path / "X.parquet")
     with pytest.raises(DataFileError, match="Column 'a'"):
         on_cluster(tmp_path / "X.parquet")
 
@@ -213,7 +214,7 @@ def test_words_are_refused_before_the_fit(client, tmp_path):
 def test_a_fit_waits_for_a_worker_as_long_as_was_stated(path):
     with (
         distributed.LocalCluster(
-            n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster),
     ):

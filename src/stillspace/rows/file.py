@@ -75,8 +75,16 @@ class RowTable:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice | IntArray) -> Any:
-        """Return rows of a slice without a step, or of an array of row numbers."""
+    def __getitem__(self, rows: slice | IntArray | tuple[slice, slice]) -> Any:
+        """Return rows of a slice without a step, or of an array of row numbers.
+
+        `table[:, a:b]` are columns of all rows.
+        """
+        if isinstance(rows, tuple):
+            if rows[0] != slice(None):
+                msg = "Columns of a file are sliced for all rows."
+                raise ValueError(msg)
+            return self._columns(*rows[1].indices(self.shape[1])[:2])
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step != 1:
@@ -89,6 +97,19 @@ class RowTable:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return found[back]
+
+    def _columns(self, start: int, stop: int) -> Any:
+        """Return columns of all rows: by themselves if the source can, else from a pass."""
+        columns = getattr(self.source, "columns", None)
+        if columns is not None:
+            return columns(start, stop)
+        step = max(self.reader.rows, 1)
+        parts = [
+            self[at : at + step][:, start:stop] for at in range(0, max(self.shape[0], 1), step)
+        ]
+        if sparse.issparse(parts[0]):
+            return sparse.vstack(parts, format="csr")
+        return np.concatenate(parts)
 
     def _run(self, start: int, stop: int) -> Any:
         if start == stop:
@@ -146,6 +167,10 @@ class CodedSource:
     def describe(self) -> str:
         """As before."""
         return self.source.describe()
+
+    def columns(self, start: int, stop: int) -> Any:
+        """Return columns of all rows."""
+        return self._coded(RowTable(self.source)[:, start:stop])
 
     def _coded(self, rows: Any) -> Any:
         cells = rows.data if sparse.issparse(rows) else rows
