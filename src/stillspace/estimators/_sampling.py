@@ -198,7 +198,7 @@ class Variances:
     noise: float
     """Per column, across the subspace."""
     rows: int
-    """Number of rows behind these figures."""
+    """Number of rows that were looked at, before the cut."""
     others: int
     """Number of dimensions across the subspace."""
 
@@ -257,7 +257,7 @@ def variances(
     along = np.maximum(second - scores**2 / max(n, 1), 0.0) / freedom
     whole = max(total - float(first @ first) / max(n, 1), 0.0) / freedom
     noise = max(whole - float(along.sum()), 0.0) / (D - r)
-    return Variances(along, whole, noise, n, D - r)
+    return Variances(along, whole, noise, len(index), D - r)
 
 
 def _near(lengths: FloatArray, squares: FloatArray, cut: float) -> FloatArray:
