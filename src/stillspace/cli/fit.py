@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import UsageError, command, say
+from stillspace.cli.console import UsageError, command, out_json, say
 from stillspace.cli.data import (
     Columns,
     DataFile,
@@ -24,7 +24,7 @@ from stillspace.cli.data import (
     check_there,
     read_table,
 )
-from stillspace.cli.describe import say_model
+from stillspace.cli.describe import facts_of, say_model
 from stillspace.cli.options import (
     check_count,
     check_loss,
@@ -142,11 +142,18 @@ def fit(
     encoding: Encoding = None,
     force: _Force = False,
     key: _Key = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
     The columns are brought to one centre and one unit first, privately, unless you give --center
     or --scale. A missing cell sits at the centre.
+
+    \b
+    Examples:
+      stillspace fit patients.csv --header --id patient --label group -r 2 --epsilon 1 -o model.npz
+      stillspace fit rows.parquet -r 3 --epsilon 2 --budget ledger.db --key secret.key -o model.npz
+      zcat rows.csv.gz | stillspace fit - -r 2 --without-privacy -o model.npz
     """
     private: dict[str, Any] = {
         "epsilon": epsilon,
@@ -185,7 +192,7 @@ def fit(
         if not isinstance(common[name], str):
             common[name] = per_column(f"--{name}", common[name], table.n_columns)
     fitted = _fitted(table, common, n_iter, None if without_privacy else private)
-    _report(fitted, _stored(fitted, model, key))
+    _report(fitted, _stored(fitted, model, key), as_json)
 
 
 def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
@@ -338,9 +345,12 @@ def _rescued(fitted: Model, name: str) -> Path | None:
     return path
 
 
-def _report(fitted: Model, path: Path) -> None:
+def _report(fitted: Model, path: Path, as_json: bool) -> None:
     """Say what was fitted; if that cannot be printed, the error says where the model is."""
     try:
+        if as_json:
+            out_json({"model": str(path), **facts_of(fitted)})
+            return
         say_model(fitted)
         say("Model:", str(path))
     except BrokenPipeError:

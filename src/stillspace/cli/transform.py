@@ -74,6 +74,7 @@ def transform(
             f"{found.n_features_in_}: choose them with --columns or --drop."
         )
         raise DataError(msg)
+    vars(found).pop("feature_names_in_", None)  # columns were matched above
     scores = found.transform(table.X)
     _write(target, scores, table.texts)
     note(_SCORES)

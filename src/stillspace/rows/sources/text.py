@@ -106,7 +106,7 @@ def open_text(
     progress : callable, default=None
         Called with the number of bytes that were read, and the size of the file.
     """
-    path = str(getattr(given, "name", given))
+    path = _name_of(given)
     if header is None and any(not _is_number(c) for c in (*(columns or ()), *drop, *texts)):
         header = True
     with _Bytes.of(given, progress) as stream:
@@ -117,6 +117,12 @@ def open_text(
         chosen = _chosen(path, dialect, columns, drop, texts)
         table = _parsed(path, stream, dialect, chosen, tuple(texts))
     return _source(path, table, dialect, chosen, tuple(texts))
+
+
+def _name_of(given: str | os.PathLike[str] | IO[bytes]) -> str:
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    return str(getattr(given, "name", "The input"))
 
 
 def _is_number(column: str) -> bool:
@@ -228,8 +234,7 @@ class _Bytes(io.RawIOBase):
     def of(
         cls, given: str | os.PathLike[str] | IO[bytes], progress: Callable[[int, int], None] | None
     ) -> _Bytes:
-        name = str(getattr(given, "name", given))
-        packed = name.lower().endswith(".gz")
+        packed = _name_of(given).lower().endswith(".gz")
         if isinstance(given, str | os.PathLike):
             made = cls(open(given, "rb"), packed, os.path.getsize(given), True)  # noqa: SIM115
         else:
