@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-cli
 DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: demo docs dist test check format evidence bench utility reproduction clean
+.PHONY: demo browser docs dist test check format evidence bench utility reproduction clean
 
 $(BIN)/python:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -35,6 +35,11 @@ docs: $(DOCS_STAMP)  ## the site in build/site, warnings are errors
 
 dist:  ## source archive and wheel in dist; needs the package `build`
 	$(PYTHON) -m build
+
+browser: $(STAMP)  ## Chromium for the tests of the report; without one they are skipped
+	timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
+	  || { test "$$(id -u)" = 0 && timeout 300 apt-get install -y --no-install-recommends chromium; } \
+	  || echo "There is no Chromium: the tests of the report in a browser are skipped."
 
 check: $(STAMP)  ## linters, formatting, strict types, layering
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 from evidence._mutant import (
     AT_CUT,
+    CERTIFICATE,
     EXTENDING,
     LEDGER,
     LOOK,
@@ -453,15 +454,9 @@ MUTANTS = [
     Mutant(
         "stages beside the subspace protect one row of a person",
         "recipes/fits.py",
-        "SummaryStage(Reading(name, facts.release(SUMMARIES[name](facts))), "
-        "SHARES.summary, facts.r)",
-        "SummaryStage(\n"
-        "            Reading(\n"
-        "                name, replace(facts, rows_per_person=1).release(SUMMARIES[name](facts))\n"
-        "            ),\n"
-        "            SHARES.summary,\n"
-        "            facts.r,\n"
-        "        )",
+        "reading = Reading(name, facts.release(READINGS[name](facts)))",
+        "one = replace(facts, rows_per_person=1)\n"
+        "        reading = Reading(name, one.release(READINGS[name](facts)))",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
@@ -658,6 +653,52 @@ MUTANTS = [
         'return self.coordinates + (self.sampling == "poisson")',
         "return self.coordinates",
         tests=("tests/privacy/test_events.py",),
+    ),
+    Mutant(
+        "far rows of a certificate count twice",
+        "parts/queries/split.py",
+        "out += far @ far.T",
+        "out += 2.0 * far @ far.T",
+        tests=("tests/audit/test_sensitivity.py",),
+    ),
+    Mutant(
+        "the distances of near rows pass their bound",
+        "parts/queries/split.py",
+        "distance / self.cut, 0.0)",
+        "distance / self.cut**2, 0.0)",
+        also=(("np.fmin(near, 1.0).sum()", "near.sum()"),),
+        tests=("tests/audit/test_sensitivity.py",),
+    ),
+    Mutant(
+        "a certificate protects one row of a person",
+        "recipes/fits.py",
+        "plan = AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person)\n"
+        "    return SummaryStage",
+        "plan = AdaptivePlan(name, method, facts.n, facts.relation)\n    return SummaryStage",
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "the cut of a certificate is that of its rows",
+        "run/adaptive.py",
+        "        state = method.take(state, tuple(map(Answer, values, sds)))\n",
+        "        state = method.take(state, tuple(map(Answer, values, sds)))\n"
+        "        if hasattr(state, 'certificate') and state.certificate is None:\n"
+        "            state = type(state)(float(abs(asked.rows.sphered() @ ask.point).mean()))\n",
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "a certificate has no confidence level",
+        "methods/certificate/statement.py",
+        "t = -ROUNDED * float(ndtri(beta / EVENTS))",
+        "t = 0.0",
+        tests=CERTIFICATE,
+    ),
+    Mutant(
+        "a certificate forgets the distances of near rows",
+        "methods/certificate/statement.py",
+        "kappa = max(self.cost + self.cost_sd * t, 0.0)",
+        "kappa = 0.0",
+        tests=CERTIFICATE,
     ),
     *STAGED,
 ]

@@ -180,7 +180,7 @@ def test_a_ceiling_of_sampled_steps_cannot_be_made():
 def test_a_ledger_charges_the_ceiling(tmp_path, rng):
     budget = Budget(tmp_path / "ledger.db", epsilon=2.0, delta=1e-6)
     X = unit_rows(rng, N, D).T
-    fit = PrivateRobustPCA(R, epsilon=1.0, delta=1e-6, budget=budget).fit(X)
+    fit = PrivateRobustPCA(R, epsilon=1.0, delta=1e-6, budget=budget, center=None).fit(X)
     mu = full_batch_mu(fit.privacy_.event, "replace-one")
     assert mu == pytest.approx(fit.plan_.main.mu, rel=1e-12)
     entry = budget.entries()[-1]

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace._model_files import sealed
 from stillspace.datasets import make_haystack
 from stillspace.models import load_model, save_model
 
 X = make_haystack(400, 6, 2, inlier_noise=0.05, random_state=3).X
 MEMORY = 200e6
-MEMBERS = ("about", "center", "components", "scale")
+MEMBERS = ("about", "center", "components", "scale", "plan")
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +26,8 @@ def stored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     found = {}
     for name, fit in {
-        "private": PrivateRobustPCA(2, epsilon=2.0, algorithm="dp-sggd", n_iter=3),
-        "pca": PrivatePCA(2, epsilon=2.0),
+        "private": PrivateRobustPCA(2, epsilon=2.0, algorithm="dp-sggd", n_iter=3, center=None),
+        "pca": PrivatePCA(2, epsilon=2.0, center=None),
         "robust": RobustPCA(2),
     }.items():
         path = folder / f"{name}.npz"
@@ -47,7 +48,7 @@ def packed(members, **options):
             text = json.dumps(value) if isinstance(value, dict) else value
             np.lib.format.write_array(inner, np.asarray(text), version=(1, 0))
             archive.writestr(f"{name}.npy", inner.getvalue())
-    return buffer.getvalue()
+    return sealed(buffer.getvalue())
 
 
 def refused(path, content):
@@ -79,6 +80,7 @@ NOT_TEXTS = [None, 1, True, ["a"], {}]
 NOT_LISTS = [None, 1, "abc", {"a": 1}, [1], [None], [["a"]]]
 NOT_FLAGS = [None, 0, 1, "true", [], "False"]
 PART = ("privacy", "event", "parts", 0)
+RELEASE = ("plan", "stages", 0, "plan", "start", "release")
 ROOT = {
     ("private", *PART, "count"): NOT_COUNTS,
     ("private", *PART, "sigma"): [*NOT_NUMBERS, 0.0],
@@ -108,7 +110,21 @@ ROOT = {
     ("robust", *PART, "count"): [0],
     ("pca", "n_iter"): NOT_COUNTS[:8],
     ("pca", "converged"): [0, 1, "true", []],
-    ("pca", "plan"): NOT_TEXTS,
+    ("pca", "plan"): [1, True, "x", [], {}, {"is": "Plan"}, {"is": "infinity"}, {"is": ["Plan"]}],
+    ("pca", "plan", "is"): ["Plan", "Budget", "stages", None, 1],
+    ("pca", "plan", "n_columns"): [5, 7, "6", 6.5, True, None],
+    ("pca", "plan", "name"): [1, None, ["dp-pca"]],
+    ("pca", "plan", "view"): [[], [1], {"is": "Sphere"}, [{"is": "Sphere"}, {"is": "Pairs"}]],
+    ("pca", "plan", "stages"): [[], [None], {}, "x"],
+    ("pca", *RELEASE, "z"): [1e-3, 1e9, "1", [1.0, "x"], True],
+    ("pca", *RELEASE, "size"): [1, 401, 4e2, "400", None],
+    ("pca", *RELEASE, "relation"): ["add-or-remove-one", "other", 1, None],
+    ("pca", *RELEASE, "query"): [None, "x", {"is": "Sphere"}, {"is": "Glad"}],
+    ("pca", *RELEASE, "query", "D"): [5, 6.0, "6", None],
+    ("pca", "plan_text"): NOT_TEXTS,
+    ("pca", "written"): [*NOT_TEXTS, "", "yesterday", "2026-01-01T00:00:00"],
+    ("pca", "receipt"): [1, "x", [], {}, {"number": 1}],
+    ("pca", "released", "dropped_columns"): [None, 1, [1.0], [6], [-1], ["a"], [True]],
     ("pca", "not_stored"): NOT_LISTS,
     ("pca", "feature_names"): [1, "abcdef", ["a"], [1, 2, 3, 4, 5, 6], {"a": 1}, list("abcdefg")],
     ("pca", "parameters"): [None, [], "x", {"nonsense": 1}],
@@ -289,7 +305,7 @@ def test_components_that_are_nearly_orthonormal_are_refused(error, stored, tmp_p
 
 
 def test_a_loaded_guarantee_is_as_stated_by_the_file(stored, tmp_path):
-    fit = PrivatePCA(2).fit(X)
+    fit = PrivatePCA(2, center=None).fit(X)
     save_model(fit, tmp_path / "m.npz")
     loaded = load_model(tmp_path / "m.npz").privacy_
     assert loaded == fit.privacy_

@@ -16,6 +16,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace._model_files import sealed
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import SeededNoiseWarning
 from stillspace.models import load_model, save_model
@@ -28,12 +29,22 @@ FITS = {
     "robust": RobustPCA(2, center=CENTER, scale=np.arange(1, 7)),
     "robust-sampled": RobustPCA(2, algorithm="sggd", max_iter=5, batch_size=8, random_state=5),
     "private-robust": PrivateRobustPCA(2, epsilon=2.0, center=CENTER),
-    "private-sampled": PrivateRobustPCA(2, epsilon=2.0, algorithm="dp-sggd", n_iter=3),
+    "private-sampled": PrivateRobustPCA(2, epsilon=2.0, algorithm="dp-sggd", n_iter=3, center=None),
     "private-add-remove": PrivateRobustPCA(
-        2, epsilon=2.0, neighboring_relation="add-or-remove-one", public_size=800
+        2,
+        epsilon=2.0,
+        neighboring_relation="add-or-remove-one",
+        public_size=800,
+        center=None,
     ),
-    "private-pca": PrivatePCA(3, epsilon=0.5, delta=1e-7, norm_bound=0.9),
+    "private-pca": PrivatePCA(3, epsilon=0.5, delta=1e-7, norm_bound=0.9, center=None),
 }
+
+
+def npz(**members: object) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **members)
+    return buffer.getvalue()
 
 
 def about(path: Path) -> dict[str, object]:
@@ -46,13 +57,13 @@ def rewrite(path: Path, **changes: object) -> None:
     with np.load(path, allow_pickle=False) as stored:
         members = dict(stored)
     text = {**json.loads(str(members["about"])), **changes.pop("about", {})}
-    np.savez(path, **{**members, "about": np.array(json.dumps(text)), **changes})
+    path.write_bytes(sealed(npz(**{**members, "about": np.array(json.dumps(text)), **changes})))
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     path = tmp_path / "model.npz"
-    save_model(PrivatePCA(2).fit(DATA.X), path)
+    save_model(PrivatePCA(2, center=None).fit(DATA.X), path)
     return path
 
 
@@ -68,7 +79,8 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
     assert loaded.n_features_in_ == 6
     assert loaded.privacy_ == fitted.privacy_
     assert loaded.privacy_.epsilon == fitted.privacy_.epsilon
-    assert loaded.plan_text_ == repr(fitted.plan_)
+    assert loaded.plan_ == fitted.plan_
+    assert loaded.plan_text_ == repr(fitted.plan_) == repr(loaded.plan_)
     assert not hasattr(loaded, "feature_names_in_")
     for array in ("components_", "center_", "scale_"):
         np.testing.assert_array_equal(getattr(loaded, array), getattr(fitted, array))
@@ -114,13 +126,14 @@ def test_the_secret_number_of_rows_stays_out(tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_private_fit_holds_only_what_is_public(tmp_path: Path) -> None:
-    seeded = PrivateRobustPCA(2, random_state=np.random.default_rng(987654321))
+    seeded = PrivateRobustPCA(2, random_state=np.random.default_rng(987654321), center=None)
     with pytest.warns(SeededNoiseWarning):
         seeded.fit(DATA.X)
     seeded.leak_ = DATA.X  # an attribute that nobody asked for
     save_model(seeded, tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz", allow_pickle=False) as stored:
-        assert sorted(stored.files) == ["about", "center", "components", "scale"]
+        assert sorted(stored.files) == ["about", "center", "components", "plan", "scale"]
+        assert stored["plan"].size == 0
         assert sum(stored[k].size for k in ("center", "components", "scale")) == 24
     description = about(tmp_path / "m.npz")
     assert "random_state" not in description["parameters"]
@@ -173,12 +186,6 @@ def test_an_unfitted_estimator_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError):
         save_model(RobustPCA(2), tmp_path / "m.npz")
     assert os.listdir(tmp_path) == []
-
-
-def npz(**members: object) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **members)
-    return buffer.getvalue()
 
 
 def zipped(name: str, content: bytes) -> bytes:
@@ -309,13 +316,13 @@ def test_an_endless_number_is_refused(summed_up) -> None:
     with np.load(summed_up, allow_pickle=False) as kept:
         members = dict(kept)
     text = str(members["about"]).replace('"pair_cut": 3.0', '"pair_cut": 1e999')
-    np.savez(summed_up, **{**members, "about": np.array(text)})
+    summed_up.write_bytes(sealed(npz(**{**members, "about": np.array(text)})))
     with pytest.raises(ValueError, match="not a whole stillspace model file"):
         load_model(summed_up)
 
 
 def test_quantiles_of_which_nothing_is_known_come_back(tmp_path: Path) -> None:
-    fit = PrivatePCA(2, summaries=("distances",)).fit(DATA.X)
+    fit = PrivatePCA(2, summaries=("distances",), center=None).fit(DATA.X)
     fit.distance_quantiles_ = np.full(6, np.nan)  # as when all noisy counts are negative
     save_model(fit, tmp_path / "m.npz")
     np.testing.assert_array_equal(
@@ -325,7 +332,8 @@ def test_quantiles_of_which_nothing_is_known_come_back(tmp_path: Path) -> None:
 
 def test_another_format_is_named(stored: Path) -> None:
     rewrite(stored, about={"format": 99, "stillspace": "7.0"})
-    with pytest.raises(ValueError, match=r"format 99, written by stillspace '7.0'; .* format 2"):
+    said = r"format 99, written by stillspace '7.0'; .* format 2 and 3"
+    with pytest.raises(ValueError, match=said):
         load_model(stored)
 
 

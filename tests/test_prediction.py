@@ -28,7 +28,10 @@ def test_predicted_and_measured(n, D, r, share, noise, epsilon):
         plan = make_plan("auto", Facts(n, D, r, epsilon, 1e-6))
         result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
         found.append(subspace_error(result.V.T, data.components))
-    said = predict(n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise)
+    said = predict(
+        n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise,
+        known_units=True,
+    )  # fmt: skip
     assert 0.4 < np.median(found) / said.error < 2.5
 
 
@@ -42,7 +45,7 @@ def test_the_weakest_direction_is_predicted_too():
     rows = MemoryRows.prepare(data.X)
     answers = [run(plan, rows, seeded_generator(seed)).V for seed in range(5)]
     measured = np.median([subspace_error(V.T, data.components) for V in answers])
-    even = predict(n, D, r, epsilon=1.0, delta=1e-6, inlier_share=0.8)
+    even = predict(n, D, r, epsilon=1.0, delta=1e-6, inlier_share=0.8, known_units=True)
     uneven = even.changed(inlier_anisotropy=3.0)
     assert 0.4 < measured / uneven.error < 2.5
     assert measured / even.error > 3.0
@@ -63,7 +66,10 @@ def test_private_pca_is_predicted_with_its_sampling_error(n, D, r, share, noise,
         plan = make_plan("dp-pca", Facts(n, D, r, epsilon, 1e-6))
         result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
         found.append(subspace_error(result.V.T, data.components))
-    said = predict(n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise)
+    said = predict(
+        n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise,
+        known_units=True,
+    )  # fmt: skip
     assert 0.5 < np.median(found) / said.pca_error < 2.0
 
 

@@ -100,3 +100,11 @@ def checked_delta(value: Any, name: str = "delta", smallest: float = SMALLEST_DE
 def default_delta(n: int) -> float:
     """Return the δ of a fit that names none: `min(n^−1.5, 1e-6)`, n the public number of rows."""
     return float(min(float(n) ** -1.5, 1e-6))
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return True or False, also for 1 and 0."""
+    if isinstance(value, Integral) and value in (0, 1):
+        return bool(value)
+    msg = f"{name} must be True or False, got {shown(value)}."
+    raise ValueError(msg)

@@ -24,8 +24,9 @@ from stillspace._html import facts_in_html
 from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._base import SubspaceEstimator
+from stillspace.estimators._files import blocks
 from stillspace.estimators._validation import checked_array
-from stillspace.rows import Affine
+from stillspace.rows import Affine, RowTable
 from stillspace.search import cut_of
 
 __all__ = ["OutlierMap", "diagnose"]
@@ -214,9 +215,17 @@ def _split(fit: SubspaceEstimator, X: Any) -> tuple[FloatArray, FloatArray]:
         distances.append(_lengths(block - Y @ V.T))
     found = np.concatenate(distances)
     if not sparse.issparse(X) and X.dtype.kind == "f":
-        missing = np.isnan(X).sum(axis=1)
+        parts = blocks(X) if isinstance(X, RowTable) else [X]
+        missing = np.concatenate([_missing_cells(part) for part in parts])
         found = found * np.sqrt((D - r) / np.maximum(D - r - missing, 1))
     return np.concatenate(scores), found
+
+
+def _missing_cells(rows: Any) -> npt.NDArray[np.int64]:
+    """Return the number of missing cells of each row."""
+    if sparse.issparse(rows):
+        return np.zeros(rows.shape[0], dtype=np.int64)
+    return np.asarray(np.isnan(rows).sum(axis=1))
 
 
 def _counted(fit: SubspaceEstimator, X: Any) -> _Flags:

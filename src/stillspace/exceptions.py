@@ -25,9 +25,17 @@ class PrivacyWarning(UserWarning):
     """The guarantee is weaker than a person may expect (large epsilon, delta >= 1/n)."""
 
 
+class AsItIsWarning(UserWarning):
+    """A private fit took the rows as they are: their centre and units may decide the result."""
+
+
 class SeededNoiseWarning(UserWarning):
     """The noise of a private fit was seeded: for experiments only."""
 
 
 class DisagreementWarning(UserWarning):
     """A robust fit has rivals: another subspace, or another number of components, is as good."""
+
+
+class DataFileError(ValueError):
+    """A file of rows cannot be read as it is; the message names the file and what to do."""

@@ -21,6 +21,7 @@ from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 from stillspace.methods.newton import MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
 from stillspace.methods.outlier_look import STANDARD
+from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of, standardiser_share
 from stillspace.privacy import Relation, mu_from_budget
 from stillspace.privacy.events import RELATIONS
 
@@ -49,6 +50,9 @@ class Prediction:
     inlier_share: float
     inlier_noise: float
     inlier_anisotropy: float
+    known_units: bool
+    units_share: float
+    """The part of μ² that a private centre and scale take; 0 where they are not looked for."""
     kappa: float
     """Signal over noise of the first look: below 4 private PCA is all that can be done."""
     pca_error: float
@@ -90,8 +94,21 @@ class Prediction:
     def changed(self, **facts: Any) -> Prediction:
         """Return the prediction for other facts, named as in `predict`."""
         public = ("n", "D", "r", "epsilon", "delta", "relation")
-        guesses = ("inlier_share", "inlier_noise", "inlier_anisotropy")
+        guesses = ("inlier_share", "inlier_noise", "inlier_anisotropy", "known_units")
         return predict(**{**{name: getattr(self, name) for name in public + guesses}, **facts})
+
+    @property
+    def units_in_words(self) -> str:
+        """What happens to the centre and the scale of the columns."""
+        if self.known_units:
+            return "public numbers, or the table as it is."
+        kappa = kappa_of(mu_from_budget(self.epsilon, self.delta), self.n, self.D)
+        if self.units_share > 0.0:
+            return f"found privately, with {self.units_share:.0%} of μ² (κ = {kappa:.3g})."
+        return (
+            f"this table is too small to find them privately (κ = μn/√D is {kappa:.3g}, and "
+            f"{SAFE_KAPPA:g} is needed): give public numbers, or it is taken as it is."
+        )
 
     def __str__(self) -> str:
         uneven = f" and anisotropy {self.inlier_anisotropy:g}" if self.inlier_anisotropy > 1 else ""
@@ -123,6 +140,7 @@ def predict(
     inlier_share: float = 0.7,
     inlier_noise: float = 0.1,
     inlier_anisotropy: float = 1.0,
+    known_units: bool = False,
 ) -> Prediction:
     """Return what to expect of `PrivateRobustPCA(r, epsilon=…)` on such a table.
 
@@ -139,6 +157,9 @@ def predict(
     inlier_anisotropy : float ≥ 1
         Largest over smallest standard deviation of the inliers within the subspace; those between
         are assumed to fall geometrically. The weakest direction dominates the error.
+    known_units : bool
+        Whether you give `center` and `scale` (None counts). If not, a part of the budget finds
+        them where the table is large enough.
 
     Examples
     --------
@@ -153,7 +174,10 @@ epsilon ≈ 2.9 is needed.
     mu = mu_from_budget(epsilon, delta)
     replaced = relation == "replace-one"
     gradient, moment = (2.0, sqrt(2.0)) if replaced else (1.0, 1.0)
-    n_mu = n * mu
+    public_kappa = kappa_of(mu, n, D)
+    found = not known_units and public_kappa >= SAFE_KAPPA
+    units_share = standardiser_share(public_kappa) if found else 0.0
+    n_mu = n * mu * sqrt(1.0 - units_share)
     inliers = _Inliers.of(r, inlier_anisotropy, max(inlier_noise, LEAST_NOISE))
     table = _Table.of(n, D, inliers, inlier_share)
     unit = moment / sqrt(2.0) / n_mu  # noise of private PCA between two directions
@@ -169,7 +193,7 @@ epsilon ≈ 2.9 is needed.
         newton = _angles((inlier_share * inliers.variances / n + noise) / h**2)
     return Prediction(
         n, D, r, epsilon, delta, relation, inlier_share, inlier_noise, inlier_anisotropy,
-        kappa, pca, newton,
+        known_units, units_share, kappa, pca, newton,
     )  # fmt: skip
 
 

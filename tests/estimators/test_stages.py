@@ -79,7 +79,11 @@ def test_a_stage_that_is_not_recorded_withholds_the_fit(monkeypatch):
 def test_the_paper_has_no_stages():
     with pytest.raises(ValueError, match="neither a private centre nor summaries"):
         PrivateRobustPCA(
-            2, algorithm="dp-ggd", calibration="as-printed", summaries=("variances",)
+            2,
+            algorithm="dp-ggd",
+            calibration="as-printed",
+            summaries=("variances",),
+            center=None,
         ).fit(AFFINE.X)
 
 
@@ -162,7 +166,7 @@ def wide():
 
 
 def test_wide_rows_are_sketched_and_scores_keep_their_shape(wide, tmp_path):
-    fit = PrivateRobustPCA(2, epsilon=8.0, delta=1e-5).fit(wide.X)
+    fit = PrivateRobustPCA(2, epsilon=8.0, delta=1e-5, center=None).fit(wide.X)
     assert fit.sketch_ is not None
     assert fit.components_.shape == (2, fit.sketch_.n_components)
     assert fit.n_features_in_ == 3000
@@ -180,7 +184,7 @@ def test_wide_rows_are_sketched_and_scores_keep_their_shape(wide, tmp_path):
 
 
 def test_a_sketch_is_public_and_the_same_for_all_rows(wide):
-    fits = [PrivatePCA(2, sketch=100).fit(X) for X in (wide.X, np.zeros_like(wide.X))]
+    fits = [PrivatePCA(2, sketch=100, center=None).fit(X) for X in (wide.X, np.zeros_like(wide.X))]
     assert fits[0].sketch_ == fits[1].sketch_ == Sketch(3000, 100)
     assert fits[0].plan_ == fits[1].plan_
     given = Sketch(3000, 64, seed=7)
@@ -336,7 +340,7 @@ def test_quantiles_of_counts():
 def test_no_summary_no_release():
     release = Release(ScoreSquares(5, 2), 100, 1.0)
     assert release.event(0).difference_bound == sqrt(2)
-    fit = PrivatePCA(2).fit(AFFINE.X)
+    fit = PrivatePCA(2, center=None).fit(AFFINE.X)
     assert fit.variances_ is None
     assert fit.distance_quantiles_ is None
 

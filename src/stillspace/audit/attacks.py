@@ -84,3 +84,5 @@ class Target:
     neighbours: str
     likelihood: bool
     """Whether scores are log-likelihood ratios, whose best threshold is 0."""
+    plan: str = ""
+    """The fingerprint of the plan, if a plan is attacked."""

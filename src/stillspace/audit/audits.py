@@ -23,6 +23,7 @@ from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, 
 from stillspace.audit.neighbours import Neighbours, candidates
 from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, count
 from stillspace.parts.noise import secure_generator, seeded_generator
+from stillspace.plans.fixed import fingerprint
 from stillspace.plans.protocol import AnyPlan
 from stillspace.privacy import Guarantee
 
@@ -32,7 +33,8 @@ BOUNDS: tuple[BoundName, ...] = ("trade-off", "clopper-pearson", "accuracy", "on
 
 _PILOT, _PILOT_RUNS = 4, 60
 """Runs a candidate: enough to measure information, or to see a score's mean."""
-_TASK = 200
+_TASK, _STEPS = 200, 40
+"""The most runs of one task, and the least number of tasks."""
 _THRESHOLDS = 400
 
 
@@ -50,6 +52,7 @@ def audit(
     score: Callable[[Any], float] | None = None,
     n_jobs: int = 1,
     random_state: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> AuditReport:
     """Attack a mechanism's privacy claim; return lower bounds on its true ε.
 
@@ -91,6 +94,8 @@ def audit(
         Processes.
     random_state : int, default=None
         For tests: seeds coins and noise. None draws the noise as a fit does.
+    progress : callable, default=None
+        Called with the number of runs that are done, and that of all runs.
 
     Returns
     -------
@@ -120,7 +125,7 @@ def audit(
     else:
         target = _function_target(mechanism, claim, neighbours, score)
     names = _checked_bounds(bounds, target, canaries)
-    results, coins = _results(target.attack, runs, canaries, n_jobs, random_state)
+    results, coins = _results(target.attack, runs, canaries, n_jobs, random_state, progress)
     return _report(target, names, results, coins, runs, confidence)
 
 
@@ -188,7 +193,8 @@ def _plan_target(
         msg = f"There are {len(neighbours.ones)} canaries in the data sets, canaries={canaries}."
         raise ValueError(msg)
     attack = PlanAttack(plan, neighbours, adversary)
-    return Target(attack, claim, _plan_name(plan), adversary, neighbours.name, white)
+    name, tables = _plan_name(plan), neighbours.name
+    return Target(attack, claim, name, adversary, tables, white, fingerprint(plan))
 
 
 def _plan_name(plan: AnyPlan) -> str:
@@ -291,14 +297,20 @@ def _results(
     canaries: int,
     n_jobs: int,
     random_state: int | None,
+    progress: Callable[[int, int], None] | None,
 ) -> tuple[FloatArray, Coins]:
     coins = np.random.default_rng(random_state).random((runs, canaries)) < 0.5
+    step = min(_TASK, max(1, runs // _STEPS))
     tasks = (
-        delayed(_task)(attack, coins[start : start + _TASK], random_state, start)
-        for start in range(0, runs, _TASK)
+        delayed(_task)(attack, coins[start : start + step], random_state, start)
+        for start in range(0, runs, step)
     )
-    results = np.concatenate(Parallel(n_jobs=n_jobs)(tasks))
-    return results, coins.ravel()
+    found: list[FloatArray] = []
+    for part in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+        found.append(part)
+        if progress is not None:
+            progress(min(len(found) * step, runs), runs)
+    return np.concatenate(found), coins.ravel()
 
 
 def _task(
@@ -332,6 +344,7 @@ def _report(
         scores=scores,
         coins=coins,
         counted_from=0 if target.likelihood else split,
+        plan=target.plan,
     )
 
 

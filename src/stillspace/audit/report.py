@@ -96,6 +96,8 @@ class AuditReport:
     coins: npt.NDArray[np.bool_]
     counted_from: int
     """Scores before this one served to choose thresholds; the plot leaves them out."""
+    plan: str = ""
+    """The fingerprint of the plan that was attacked; empty for a function."""
 
     @property
     def epsilon(self) -> float:
@@ -166,6 +168,7 @@ class AuditReport:
         """Return plain JSON values, without the scores."""
         return {
             "mechanism": self.mechanism,
+            "plan": self.plan,
             "adversary": self.adversary,
             "neighbours": self.neighbours,
             "claimed_epsilon": float(self.claim.epsilon),

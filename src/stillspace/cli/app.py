@@ -10,10 +10,12 @@ from stillspace import __version__
 from stillspace.cli.audit import audit
 from stillspace.cli.budget import budget
 from stillspace.cli.console import out
+from stillspace.cli.convert import convert
 from stillspace.cli.demo import demo
 from stillspace.cli.fit import fit
 from stillspace.cli.plan import plan
 from stillspace.cli.reproduce import reproduce
+from stillspace.cli.show import key, report, show
 
 app = typer.Typer(
     name="stillspace",
@@ -27,7 +29,11 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(fit)
 app.command()(plan)
+app.command()(show)
 app.command()(audit)
+app.command()(report)
+app.command()(key)
+app.command()(convert)
 app.command()(reproduce)
 app.add_typer(budget, name="budget")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -34,6 +37,30 @@ def out(text: Any) -> None:
     """Print a result: text as it is, or something that rich can draw."""
     # A new console each time: it then writes to whatever sys.stdout is by now.
     Console(highlight=False, soft_wrap=isinstance(text, str)).print(text, markup=False)
+
+
+def out_json(value: Any) -> None:
+    """Print JSON and nothing else, so that another program can read it."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on stderr while something runs; no bar where stderr is no terminal.
+
+    Yields a function to call with what is done and the total.
+    """
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        console.print(f"{text} …", soft_wrap=True, markup=False)
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def say(label: str, text: str, style: str = "bold") -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import UsageError, command, say, say_guarantee
+from stillspace.cli.console import UsageError, command, say
+from stillspace.cli.describe import say_model
 from stillspace.cli.options import (
     check_count,
     check_loss,
@@ -61,11 +61,12 @@ _NIter = Annotated[
     int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
 ]
 _BatchSize = Annotated[int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")]
+_CENTERS = ("auto", "private", "pairs", "median")
 _Center = Annotated[
-    str | None,
+    str,
     typer.Option(
-        help="Public centre: one number, or one a column, with commas; or pairs or median, "
-        "which find it; none for 0. Default 0; pairs with --without-privacy."
+        help="auto finds the centre privately if the table is large enough; private, pairs or "
+        "median; none for 0; or public numbers: one, or one per column, with commas."
     ),
 ]
 _Radius = Annotated[
@@ -77,11 +78,15 @@ _Sketch = Annotated[
 ]
 _Summary = Annotated[
     list[str] | None,
-    typer.Option(help="variances or distances: a private summary; may be repeated."),
+    typer.Option(help="variances, distances or certificate: a private summary; may be repeated."),
 ]
 _Scale = Annotated[
-    str | None,
-    typer.Option(help="Public scale: one number, or one a column, with commas. Default 1."),
+    str,
+    typer.Option(
+        help="auto finds the spread of every column privately if the table is large enough (with "
+        "--without-privacy: mad); private; none for 1; or public numbers: one, or one per "
+        "column, with commas."
+    ),
 ]
 _Header = Annotated[
     bool | None,
@@ -89,6 +94,10 @@ _Header = Annotated[
 ]
 _Delimiter = Annotated[str, typer.Option(help="Between cells; 'tab' for tabulators.")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace an existing model file.")]
+_Key = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="KEY", help="Sign the model file (see stillspace key)."),
+]
 
 
 @command
@@ -107,18 +116,20 @@ def fit(
     algorithm: _Algorithm = "auto",
     n_iter: _NIter = None,
     batch_size: _BatchSize = None,
-    center: _Center = None,
+    center: _Center = "auto",
     radius: _Radius = None,
     sketch: _Sketch = "auto",
     summary: _Summary = None,
-    scale: _Scale = None,
+    scale: _Scale = "auto",
     header: _Header = None,
     delimiter: _Delimiter = ",",
     force: _Force = False,
+    key: _Key = None,
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
-    Rows are scaled to length 1 about the centre. A row with a missing cell counts as a zero row.
+    The columns are brought to one centre and one unit first, privately, unless you give --center
+    or --scale. A missing cell sits at the centre.
     """
     private: dict[str, Any] = {
         "epsilon": epsilon,
@@ -149,6 +160,7 @@ def fit(
     }
     separator = _delimiter(delimiter)
     _check_files(file, model, force)
+    _check_key(key)
     _check_words(algorithm, private["summaries"], without_privacy)
     private["budget"] = _ledger(budget)
     table = _table(file, header, separator, hidden=relation == "add-or-remove-one")
@@ -156,7 +168,7 @@ def fit(
         if not isinstance(common[name], str):
             common[name] = per_column(f"--{name}", common[name], table.X.shape[1])
     fitted = _fitted(table, common, n_iter, None if without_privacy else private)
-    _report(fitted, _stored(fitted, model))
+    _report(fitted, _stored(fitted, model, key))
 
 
 def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
@@ -206,6 +218,14 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
         raise OSError(error.errno, msg) from error
 
 
+def _check_key(key: Path | None) -> None:
+    """Refuse a key that cannot be read, before any privacy is spent."""
+    if key is not None:
+        from stillspace._model_files import read_key  # noqa: PLC0415
+
+        read_key(key)
+
+
 def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bool) -> None:
     """Refuse an unknown algorithm or summary before the table is read."""
     from stillspace._shown import checked_words  # noqa: PLC0415
@@ -213,7 +233,7 @@ def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bo
     from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 
     known_recipe(algorithm, private=not without_privacy)
-    checked_words("--summary", summaries, tuple(SUMMARIES))
+    checked_words("--summary", summaries, SUMMARIES)
 
 
 def _ledger(path: Path | None) -> Budget | None:
@@ -243,21 +263,24 @@ def _sketch(text: str) -> int | str | None:
     return None if wanted == "none" else wanted
 
 
-def _center(text: str | None, without_privacy: bool) -> Any:
+def _center(text: str, without_privacy: bool) -> Any:
     """Return numbers, None for the origin, or how the fit finds its centre."""
-    if text in ("pairs", "median") or (text == "private" and not without_privacy):
+    words = ("auto", "pairs", "median") if without_privacy else _CENTERS
+    if text in words:
         return text
-    if text in (None, "none"):
-        return "auto" if without_privacy and text is None else None
-    return numbers("--center", text, words=("private", "pairs", "median", "none"))
+    return None if text == "none" else numbers("--center", text, words=(*words, "none"))
 
 
-def _scale(text: str | None, without_privacy: bool) -> Any:
+def _scale(text: str, without_privacy: bool) -> Any:
     """Return numbers, None for the units of the table, or how the fit finds its scale."""
-    found = {"private": not without_privacy, "mad": without_privacy}
-    if text is not None and found.get(text, False):
+    if without_privacy and text in ("auto", "mad"):
+        return "mad"
+    words = ("auto", "mad") if without_privacy else ("auto", "private")
+    if text in words:
         return text
-    return numbers("--scale", text, words=("mad" if without_privacy else "private",), positive=True)
+    return (
+        None if text == "none" else numbers("--scale", text, words=(*words, "none"), positive=True)
+    )
 
 
 def _fitted(
@@ -279,12 +302,12 @@ def _fitted(
     return fitted
 
 
-def _stored(fitted: Model, path: Path) -> Path:
+def _stored(fitted: Model, path: Path, key: Path | None) -> Path:
     """Store the model and return where; if that fails, elsewhere: the privacy is spent by now."""
     from stillspace.models import save_model  # noqa: PLC0415
 
     try:
-        save_model(fitted, path)
+        save_model(fitted, path, key=key)
     except OSError as error:
         rescued = _rescued(fitted, path.name)
         fate = (
@@ -317,52 +340,10 @@ def _rescued(fitted: Model, name: str) -> Path | None:
 def _report(fitted: Model, path: Path) -> None:
     """Say what was fitted; if that cannot be printed, the error says where the model is."""
     try:
-        _say_report(fitted, path)
+        say_model(fitted)
+        say("Model:", str(path))
     except BrokenPipeError:
         raise
     except OSError as error:
         msg = f"The model is stored in {path}, but its report could not be printed"
         raise OSError(error.errno, f"{msg} ({error.strerror})") from error
-
-
-def _say_report(fitted: Model, path: Path) -> None:
-    r, D = fitted.components_.shape
-    say("Fitted:", f"{type(fitted).__name__}, {r} of {D} dimensions, {fitted.n_iter_} steps.")
-    say("Plan:", fitted.plan_.in_words())
-    _report_released(fitted)
-    say_guarantee("Guarantee:", fitted.privacy_)
-    say("Model:", str(path))
-
-
-def _report_released(fitted: Any) -> None:
-    """Say what a private fit released besides the subspace."""
-    if getattr(fitted, "route_", ""):
-        say("Route:", fitted.route_.partition("; ")[0] + ".")
-    if hasattr(fitted, "error_meaning_"):
-        error = fitted.error_estimate_
-        number = (
-            "" if isnan(error) else f"estimated d² ≈ {error:.2g}, up to about {2 * error:.2g}. "
-        )
-        say("Accuracy:", number + fitted.error_meaning_)
-    for group in getattr(fitted, "left_out_", ()):
-        say(
-            "Left out:",
-            f"a group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) that sit "
-            "together away from the others. If they are a real minority, this fit is not about "
-            "them.",
-        )
-    dropped = getattr(fitted, "dropped_columns_", ())
-    if len(dropped) > 0:
-        numbers = ", ".join(str(j + 1) for j in dropped)
-        say("Dropped:", f"columns {numbers}: their scale could not be resolved.")
-    if getattr(fitted, "pair_cut_", None) is not None:
-        say("Pairs:", f"differences of length {fitted.pair_cut_:.3g} and more were left out.")
-    if getattr(fitted, "sketch_", None) is not None:
-        width = fitted.sketch_.n_components
-        say("Sketch:", f"the components live in a public projection to {width} columns.")
-    if getattr(fitted, "variances_", None) is not None:
-        say("Variances:", ", ".join(f"{value:.3g}" for value in fitted.variances_))
-    if getattr(fitted, "distance_quantiles_", None) is not None:
-        levels = ("25", "50", "75", "90", "95", "97.5")
-        pairs = zip(levels, fitted.distance_quantiles_, strict=True)
-        say("Distances:", ", ".join(f"{level} %: {value:.3g}" for level, value in pairs))

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from stillspace._html import facts_in_html, facts_in_text
 from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
+from stillspace.estimators._files import blocks
 from stillspace.estimators._summary import facts_of
 from stillspace.estimators._validation import check_kind, checked_array, checked_code
 from stillspace.methods.orientation import oriented
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.privacy import Guarantee
-from stillspace.rows import Affine, MemoryRows, Sketch
+from stillspace.rows import Affine, MemoryRows, RowTable, Sketch
 from stillspace.run import Result
 
 
@@ -44,9 +45,13 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         finite = not self.__sklearn_tags__().input_tags.allow_nan
         X = checked_array(self, X, reset=False, min_samples=1, finite=finite)
         if self.sketch_ is not None:
-            rows = MemoryRows.of(X).through(self._affine).through(self.sketch_)
-            return np.asarray(rows.sphered() @ self.components_.T)
+            parts = blocks(X) if isinstance(X, RowTable) else [X]
+            return np.concatenate([self._sketched(part, self.sketch_) for part in parts])
         return np.concatenate([block @ self.components_.T for block in self._centred(X)])
+
+    def _sketched(self, X: Any, sketch: Sketch) -> AnyArray:
+        rows = MemoryRows.of(X).through(self._affine).through(sketch)
+        return np.asarray(rows.sphered() @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> AnyArray:
         """Return the points of the subspace that have these scores, in the original units."""

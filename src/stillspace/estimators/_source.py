@@ -1,4 +1,4 @@
-"""What a private fit takes: a table, or any `Rows`. Its shape is known before a cell is read."""
+"""What a private fit takes: a table, a file or any `Rows`, whose shape is known first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from sklearn.base import BaseEstimator
 
 from stillspace._checks import checked_whole
+from stillspace.estimators._files import check_table
 from stillspace.estimators._validation import (
     as_array,
     checked_array,
@@ -15,7 +16,7 @@ from stillspace.estimators._validation import (
     told_shape,
 )
 from stillspace.plans.staged import StagedPlan
-from stillspace.rows import ChosenRows, MemoryRows, Rows
+from stillspace.rows import ChosenRows, FileRows, MemoryRows, Rows, RowTable
 from stillspace.run import check_rows
 
 
@@ -55,7 +56,7 @@ class GivenRows:
     def stated(self) -> tuple[str, ...]:
         """The sums of rows that are not the library's own are taken on trust."""
         kind = _inner(self.given)
-        if type(kind) is MemoryRows:
+        if type(kind) in (MemoryRows, FileRows):
             return ()
         return (f"the sums and the row maps of {type(kind).__name__} are the user's word",)
 
@@ -78,7 +79,29 @@ class GivenRows:
         return self.given
 
 
-Source: TypeAlias = Table | GivenRows
+@dataclass(frozen=True, slots=True)
+class FileTable:
+    """A table in a file: its header was read, no cell. It is read by `rows`."""
+
+    table: RowTable
+    shape: tuple[int, int]
+    finite: bool
+    hidden: bool
+    stated: tuple[str, ...] = ()
+
+    def check(self, plan: StagedPlan) -> None:
+        """Refuse a table whose numbers per row do not fit into memory, by the public size."""
+        self.table.check_memory(plan.size)
+
+    def rows(self, estimator: BaseEstimator) -> Rows:
+        """Return the rows; cells are looked at if they must be finite."""
+        least = 0 if self.hidden else 2
+        facts: dict[str, Any] = {"min_samples": least, "finite": self.finite, "hidden": self.hidden}
+        check_table(estimator, self.table, reset=True, **facts)
+        return self.table.as_rows()
+
+
+Source: TypeAlias = Table | GivenRows | FileTable
 
 
 def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
@@ -89,6 +112,8 @@ def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
     """
     if isinstance(X, Rows):
         return GivenRows(X, _shape_of_rows(X, hidden, finite))
+    if isinstance(X, RowTable):
+        return FileTable(X, checked_shape(X, hidden=hidden), finite, hidden)
     if told_shape(X) is None:
         if charged:
             msg = (

@@ -22,9 +22,10 @@ from stillspace._checks import (
 )
 from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
+from stillspace.estimators._files import check_table, check_table_shape, opened
 from stillspace.estimators._sparse import check_sparse, sparse_rows
 from stillspace.exceptions import PrivacyWarning
-from stillspace.rows import Rows
+from stillspace.rows import Rows, RowTable
 
 STORAGE_TYPES = (np.float64, np.float32, np.int8, np.uint8)
 """Types that are read as they are; anything else is converted to float64 first."""
@@ -43,8 +44,13 @@ def checked_array(
 
     X is judged by shape and dtype alone, and by finiteness if asked for. scikit-learn's own errors
     print parts of the array for 1-d, complex and non-numeric input, so these three are told apart
-    first. `hidden` keeps the number of rows out of every message.
+    first. `hidden` keeps the number of rows out of every message. A path, a handle or a source
+    comes back as a table in a file, whose cells are read later.
     """
+    X = opened(X, estimator)
+    if isinstance(X, RowTable):
+        facts: dict[str, Any] = {"min_samples": min_samples, "finite": finite, "hidden": hidden}
+        return check_table(estimator, X, reset=reset, **facts)
     check_kind(X)
     array = X if sparse.issparse(X) else as_array(X)
     if array.ndim != 2:
@@ -177,6 +183,9 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
     What is refused here is refused before a budget is charged; `checked_array` then reads.
     `hidden`: n is secret.
     """
+    if isinstance(X, RowTable):
+        check_table_shape(X, 0 if hidden else 2, 2, hidden=hidden)
+        return X.shape
     check_kind(X)
     if hidden and _is_listed(X):
         msg = (

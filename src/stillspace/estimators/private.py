@@ -21,7 +21,8 @@ class PrivateRobustPCA(PrivateEstimator):
 
     What is published, `components_`, hardly depends on any single row: an outlier among them,
     or a person. Rows are scaled to the unit sphere; each iteration releases a gradient with
-    calibrated Gaussian noise. Rows with NaN or infinity count as zero rows, silently.
+    calibrated Gaussian noise. Centre and units of the columns are found privately, too, unless you
+    give them. `components_` are directions of the rows after centring and scaling.
 
     Parameters
     ----------
@@ -36,22 +37,30 @@ class PrivateRobustPCA(PrivateEstimator):
         "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; "ptr", propose-test-release for
         nearly noiseless inliers, which may release nothing (an error says so); or one of the
         paper's: "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
-    center : array of shape (n_features,), "private", "pairs", "median" or None, default=None
-        A *public* vector, subtracted from every row; None means the origin, through which the
-        subspace then goes. "private" finds the median of every column from private histograms
-        (docs/standardiser.md); it needs no bounds and pays with a part of the budget. "pairs" fits
+    center : array of shape (n_features,), "auto", "private", "pairs", "median" or None, \
+            default="auto"
+        What is subtracted from every row. An array is a *public* vector. None takes the rows as
+        they are: the subspace then goes through the origin. "private" finds the median of every
+        column from private histograms (docs/standardiser.md) with a part of the budget; it needs
+        no bounds. "auto" is "private" if the number of rows is large enough for the budget and the
+        number of columns (κ = μn/√D ≥ 40, public facts); otherwise it is None, and a warning says
+        so. If you give `scale` something other than "private", "auto" is None. "pairs" fits
         differences of random disjoint pairs of rows, in which an unknown centre cancels
         (`center_` stays zero); where a twentieth of the budget shows that
         long differences come from outliers far away, it leaves them out (docs/newton.md, "An
         unknown centre"). "median" buys a private geometric median with a tenth of the budget, and
         needs `radius`; outliers that sit together away from the inliers' centre lead it astray.
-        Take "pairs" unless you need `center_`, or know that outliers lie on all sides.
     radius : float, default=None
         For "median": a *public* bound on the distance of the centre from the origin.
-    scale : array of shape (n_features,), "private" or None, default=None
-        A *public* vector, divided into every row after centring. "private" finds the spread of
-        every column (1.48 × MAD) from the same private histograms. Use it, with
-        center="private", for a table whose columns have different units.
+    scale : array of shape (n_features,), "auto", "private" or None, default="auto"
+        What every row is divided by after centring. An array is a *public* vector; None means 1.
+        "private" finds the spread of every column from the same private histograms. "auto" is
+        "private" or None, as for `center`; if you give `center` something other than "private",
+        "auto" is None.
+    bounds : array of shape (n_features, 2), default=None
+        *Public* ranges of the columns, as a codebook gives them, which help to find a private
+        centre and scale. NaN where a range is not known. They are expectations, not limits: cells
+        outside them are not clipped.
     missing_code : number, default=None
         A *public* number, such as 9 or -1 in a genotype matrix, that stands for a missing cell.
         Such a cell sits at the centre.
@@ -60,10 +69,11 @@ class PrivateRobustPCA(PrivateEstimator):
         there are more columns than rows, to a width that suits the budget. `components_` then
         live in the sketch; `transform` takes rows as they are. "auto" and "dp-newton" narrow the
         rows of a wide sketch further, to directions that a first release finds (docs/wide.md).
-    summaries : tuple of {"variances", "distances"}, default=()
+    summaries : tuple of {"variances", "distances", "certificate"}, default=()
         Further private releases, a twentieth of the budget each: variances along the components
         (zero rows count), quantiles of the orthogonal distance. Both are of rows scaled to the
-        sphere.
+        sphere. "certificate" takes a fifth of the budget and says whether the rows fit the model
+        of the theory (docs/theory.md, "A private certificate").
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -71,7 +81,9 @@ class PrivateRobustPCA(PrivateEstimator):
         None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
-        "sampling", "capped". A wrong name lists the right ones. "sampling" is "poisson" (the
+        "sampling", "capped". A wrong name lists the right ones. "start" is "pca", "random", an
+        array of public components, or a private run of "gd-reap", "sgd-reap", "md-reap" or
+        "smd-reap". "sampling" is "poisson" (the
         default), "without-replacement" or "with-replacement". The accountant's bound for
         "with-replacement" is far from tight, so that it costs more noise than the others.
     neighboring_relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -92,6 +104,11 @@ class PrivateRobustPCA(PrivateEstimator):
     budget : Budget, default=None
         A ledger that all fits on these rows share. The fit is charged to it before a cell is
         read, and stays charged; if too little is left, it is refused and nothing is read.
+    memory : int or str, default=None
+        For rows in files: a bound on the memory that reading them and adding them up takes, such
+        as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
+    verbose : bool, default=False
+        Show the progress of a fit that is longer than two seconds, on a terminal.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from a cryptographic generator seeded by the system. Anything else
         is for experiments: the fit then says that it is not private.
@@ -124,11 +141,18 @@ class PrivateRobustPCA(PrivateEstimator):
     dropped_columns_ : array of int
         With scale="private": numbers of the columns whose scale could not be resolved. They do not
         take part in the fit.
+    receipt_ : Receipt or None
+        With `budget`: the entry of the ledger that this fit was charged as.
     variances_ : array of shape (n_components,) or None
         With the summary "variances".
     distance_quantiles_ : array or None
         With the summary "distances": 25, 50, 75, 90, 95 and 97.5 % quantiles, over the rows that
         are not zero rows.
+    certificate_ : PrivateCertificate or None
+        With the summary "certificate". `print(est.certificate_)` says either that the condition of
+        theorem 3 of docs/theory.md holds, with probability at least 95 %, and how far the robust
+        optimum can be from the fit; or that this cannot be said.
+        `est.certificate_.statement(beta=0.01)` says it at another level.
     pair_cut_ : float or None
         With center="pairs": the length (after `scale` and `sketch`) from which differences were
         left out, that is, counted as zero rows; None where none were.
@@ -139,7 +163,7 @@ class PrivateRobustPCA(PrivateEstimator):
     >>> from stillspace.datasets import make_haystack
     >>> from stillspace.metrics import subspace_error
     >>> data = make_haystack(5000, 20, 2, inlier_noise=0.05, random_state=0)
-    >>> est = PrivateRobustPCA(n_components=2, epsilon=1.0).fit(data.X)
+    >>> est = PrivateRobustPCA(n_components=2, epsilon=1.0, center=None).fit(data.X)
     >>> est.privacy_.private, est.privacy_.epsilon <= 1.0
     (True, True)
     >>> bool(subspace_error(est.components_, data.components) < 0.01)
@@ -153,9 +177,10 @@ class PrivateRobustPCA(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float | None = None,
         algorithm: str = "auto",
-        center: npt.ArrayLike | str | None = None,
+        center: npt.ArrayLike | str | None = "auto",
         radius: float | None = None,
-        scale: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike | str | None = "auto",
+        bounds: npt.ArrayLike | None = None,
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
@@ -168,6 +193,8 @@ class PrivateRobustPCA(PrivateEstimator):
         calibration: str = "honest",
         nonfinite: str = "center",
         budget: Budget | None = None,
+        memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -177,6 +204,7 @@ class PrivateRobustPCA(PrivateEstimator):
         self.center = center
         self.radius = radius
         self.scale = scale
+        self.bounds = bounds
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries
@@ -189,13 +217,16 @@ class PrivateRobustPCA(PrivateEstimator):
         self.calibration = calibration
         self.nonfinite = nonfinite
         self.budget = budget
+        self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
 
-        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
-        `stillspace.rows.Rows` (docs/extending.md).
+        `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
+        source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
+        (docs/extending.md).
         """
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
@@ -223,14 +254,14 @@ class PrivatePCA(PrivateEstimator):
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, radius, scale, missing_code, sketch, summaries, neighboring_relation, public_size, \
-    rows_per_person, nonfinite, budget, random_state
+    center, radius, scale, bounds, missing_code, sketch, summaries, neighboring_relation, \
+    public_size, rows_per_person, nonfinite, budget, random_state
         As for `PrivateRobustPCA`, but "pairs" leaves no difference out.
 
     Attributes
     ----------
     components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_, error_estimate_, \
-    error_meaning_
+    error_meaning_, certificate_
         As for `PrivateRobustPCA`.
 
     Examples
@@ -238,7 +269,7 @@ class PrivatePCA(PrivateEstimator):
     >>> from stillspace import PrivatePCA
     >>> from stillspace.datasets import make_haystack
     >>> data = make_haystack(5000, 20, 2, inlier_ratio=1.0, inlier_noise=0.5, random_state=0)
-    >>> PrivatePCA(n_components=2, epsilon=1.0).fit(data.X).components_.shape
+    >>> PrivatePCA(n_components=2, epsilon=1.0, center=None).fit(data.X).components_.shape
     (2, 20)
     """
 
@@ -249,9 +280,10 @@ class PrivatePCA(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float | None = None,
         norm_bound: float | None = None,
-        center: npt.ArrayLike | str | None = None,
+        center: npt.ArrayLike | str | None = "auto",
         radius: float | None = None,
-        scale: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike | str | None = "auto",
+        bounds: npt.ArrayLike | None = None,
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
@@ -260,6 +292,8 @@ class PrivatePCA(PrivateEstimator):
         rows_per_person: int = 1,
         nonfinite: str = "center",
         budget: Budget | None = None,
+        memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -269,6 +303,7 @@ class PrivatePCA(PrivateEstimator):
         self.center = center
         self.radius = radius
         self.scale = scale
+        self.bounds = bounds
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries
@@ -277,13 +312,16 @@ class PrivatePCA(PrivateEstimator):
         self.rows_per_person = rows_per_person
         self.nonfinite = nonfinite
         self.budget = budget
+        self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
 
-        `X` is a table (an array, sparse matrix, data frame or list of rows) or any
-        `stillspace.rows.Rows` (docs/extending.md).
+        `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
+        source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
+        (docs/extending.md).
         """
         bound = self.norm_bound
         if bound is not None:

@@ -13,9 +13,11 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 
+from stillspace._checks import checked_flag
 from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
+from stillspace.estimators._files import check_cells, opened, robust_table
 from stillspace.estimators._robust_fit import Done, Task, fitted, fitted_with_holes, shifted_center
 from stillspace.estimators._sampling import (
     CENTERS,
@@ -37,6 +39,8 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.stops import Never
 from stillspace.privacy import Guarantee
 from stillspace.recipes import Facts, fixed_plan, known_recipe
+from stillspace.rows import RowTable
+from stillspace.rows.progress import progress
 from stillspace.search import disagreement
 from stillspace.search.candidates import LOSSES, Loss
 from stillspace.search.missing import filled_from_subspace
@@ -86,6 +90,11 @@ class RobustPCA(SubspaceEstimator):
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "geometry", "output", "sampling",
         "sigma", "capped", "floor", "cut". A wrong name lists the right ones.
+    memory : int or str, default=None
+        For rows in files: a bound on the memory that reading them and adding them up takes, such
+        as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
+    verbose : bool, default=False
+        Show the progress of a fit that is longer than two seconds, on a terminal.
     random_state : int, RandomState, Generator or None, default=None
         For the stochastic algorithms, and for the samples and starts of "auto"; these are drawn
         from a fixed seed if None is given, so that the same rows give the same fit.
@@ -146,6 +155,8 @@ class RobustPCA(SubspaceEstimator):
         tol: float | None = None,
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
+        memory: int | str | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -158,11 +169,21 @@ class RobustPCA(SubspaceEstimator):
         self.tol = tol
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
+        self.memory = memory
+        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored."""
-        X = X if told_shape(X) is not None else as_array(X)
+        """Fit the subspace; `y` is ignored.
+
+        `X` is a table, or a path, a handle or a source of rows in a file (docs/scale.md).
+        """
+        with progress(checked_flag("verbose", self.verbose)):
+            return self._fit(opened(X, self))
+
+    def _fit(self, X: Any) -> Self:
+        told = isinstance(X, RowTable) or told_shape(X) is not None
+        X = X if told else as_array(X)
         n, D = checked_shape(X, hidden=False)
         known_recipe(self.algorithm, private=False)  # raises unless it is a known name
         center, scale = self._checked_center(D), self._checked_scale(D)
@@ -174,7 +195,11 @@ class RobustPCA(SubspaceEstimator):
         fixed_plan(self.algorithm, Facts(n, D, r), **options)  # raises before X is read
         checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=False)
-        holes = self.missing_cells(X)
+        code = self._code()
+        if isinstance(X, RowTable):
+            X.check_memory(n)
+            X, code = robust_table(X, self.algorithm, code)
+        holes = None if isinstance(X, RowTable) else self.missing_cells(X)
         if holes is not None and holes.all(axis=0).any():
             msg = "X has a column without any number; drop it."
             raise ValueError(msg)
@@ -186,7 +211,7 @@ class RobustPCA(SubspaceEstimator):
                 if center is None and not offset.any()
                 else shifted_center(center, offset, exponent)
             )
-        task = Task(self.algorithm, r, loss, center, scale, options, self._code(), auto)
+        task = Task(self.algorithm, r, loss, center, scale, options, code, auto)
         if holes is None:
             done = fitted(task, X, rng, search_rng)
         else:
@@ -200,6 +225,10 @@ class RobustPCA(SubspaceEstimator):
         center = np.ldexp(done.center, exponent) + offset
         self._set_subspace(done.result, center, done.scale)
         found, unit = done.variances(self.components_), float(np.ldexp(1.0, exponent))
+        if done.start is not None:  # the axes came with weights
+            order = np.argsort(-found.along, kind="stable")
+            self.components_ = self.components_[order]
+            found = replace(found, along=found.along[order])
         self.mean_ = self.center_
         with np.errstate(over="ignore"):  # infinite if squares of the rows overflow
             self.explained_variance_ = found.along * unit * unit
@@ -226,22 +255,22 @@ class RobustPCA(SubspaceEstimator):
         """Say what a user should know of a fit that ended."""
         if not self.converged_:
             msg = f"No convergence in {n_iter} passes; raise max_iter or tol."
-            warn(msg, ConvergenceWarning, stacklevel=3)
+            warn(msg, ConvergenceWarning, stacklevel=4)
         if self.profile_ is not None and not self.profile_.clear:
             msg = (
                 f"The distances do not say clearly how many components there are; "
                 f"n_components='auto' took {self.profile_.n_components}: look at profile_."
             )
-            warn(msg, DisagreementWarning, stacklevel=3)
+            warn(msg, DisagreementWarning, stacklevel=4)
         if self._rank < self.n_components_:
             msg = (
                 f"The rows span {self._rank} dimensions only, fewer than n_components="
                 f"{self.n_components_}: the other components are arbitrary."
             )
-            warn(msg, DisagreementWarning, stacklevel=3)
+            warn(msg, DisagreementWarning, stacklevel=4)
         sentence = disagreement(self.starts_) if self.starts_ else None
         if sentence is not None:
-            warn(sentence, DisagreementWarning, stacklevel=3)
+            warn(sentence, DisagreementWarning, stacklevel=4)
 
     def _checked_center(self, D: int) -> FloatArray | str | None:
         """Return a vector, the name of a way to find one, or None for the origin."""
@@ -271,6 +300,9 @@ class RobustPCA(SubspaceEstimator):
 
     def missing_cells(self, X: Any) -> npt.NDArray[np.bool_] | None:
         """Return where checked rows are NaN, or None; raise for what the fit cannot take."""
+        if isinstance(X, RowTable):
+            check_cells(X, self.algorithm)
+            return None
         array = X.data if sparse.issparse(X) else X
         if array.dtype.kind != "f" or bool(np.isfinite(array.sum(dtype=np.float64))):
             return None

@@ -151,6 +151,36 @@ def _loader(load: Any, source: tuple[Any, ...]) -> int:
     return _loaders[key]
 
 
+class RowAdder:
+    """Adds the terms of runs of blocks, one run after another: the same bits as one long run."""
+
+    def __init__(self, terms: Terms, block: int) -> None:
+        b = filled(block)
+        self._adder = Adder(terms, b)
+        self._memory = np.empty(b, dtype=np.int64), np.empty(b), np.zeros((self._adder.D + 1) * b)
+
+    def add(
+        self, load: Any, source: tuple[Any, ...], cells: Cells, factors: FloatArray, span: Span
+    ) -> None:
+        """Add a run of stored rows, which the compiled function `load` turns into blocks."""
+        addresses = _loader(load, source), _adder(self._adder.function)
+        _run(
+            addresses[0], source, cells, factors, span, *self._memory, addresses[1],
+            *self._adder.arguments,
+        )  # fmt: skip
+
+    def add_block(self, XT: FloatArray) -> None:
+        """Add one block of rows as columns (D, b)."""
+        D, b = XT.shape
+        cells = Cells(np.zeros(D), np.ones(D), np.nan, AS_STORED)
+        span = Span(np.empty(0, dtype=np.int64), 0, b, b)
+        self.add(load_columns, (np.ascontiguousarray(XT),), cells, np.ones(b), span)
+
+    def finish(self) -> None:
+        """Hand the sums over."""
+        self._adder.finish()
+
+
 def add_rows(
     load: Any,
     source: tuple[Any, ...],
@@ -160,13 +190,8 @@ def add_rows(
     span: Span,
 ) -> None:
     """Add the terms of stored rows, which the compiled function `load` turns into blocks."""
-    b = filled(min(span.block, span.stop - span.start))
-    adder = Adder(terms, b)
-    addresses = _loader(load, source), _adder(adder.function)
-    memory = np.empty(b, dtype=np.int64), np.empty(b), np.zeros((adder.D + 1) * b)
-    _run(
-        addresses[0], source, cells, factors, span, *memory, addresses[1], *adder.arguments,
-    )  # fmt: skip
+    adder = RowAdder(terms, min(span.block, span.stop - span.start))
+    adder.add(load, source, cells, factors, span)
     adder.finish()
 
 
@@ -178,11 +203,11 @@ def load_rows(
     numbers: IntArray,
     XT: FloatArray,
 ) -> None:
-    """Fill `XT` (D, b) with the rows of these numbers."""
+    """Fill `XT` (D, b) with the rows of these numbers, which have these factors."""
     D, width = XT.shape
     b = filled(width)
     rows, scales = np.zeros(b, dtype=np.int64), np.zeros(b)
-    rows[:width], scales[:width] = numbers, factors[numbers]
+    rows[:width], scales[:width] = numbers, factors
     X = XT if b == width and XT.flags.c_contiguous else np.empty((D, b))
     load(source, *cells, rows, scales, b, X.reshape(-1), b, 8)
     if X is not XT:
@@ -191,7 +216,6 @@ def load_rows(
 
 def add_block(terms: Terms, XT: FloatArray) -> None:
     """Add the terms of one block of rows as columns (D, b)."""
-    D, b = XT.shape
-    cells = Cells(np.zeros(D), np.ones(D), np.nan, AS_STORED)
-    span = Span(np.empty(0, dtype=np.int64), 0, b, b)
-    add_rows(load_columns, (np.ascontiguousarray(XT),), terms, cells, np.ones(b), span)
+    adder = RowAdder(terms, XT.shape[1])
+    adder.add_block(XT)
+    adder.finish()

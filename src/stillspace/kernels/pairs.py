@@ -2,7 +2,7 @@
 
 from math import isfinite, isnan
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import FloatArray
 from stillspace.kernels.jit import jit
 
 
@@ -10,13 +10,12 @@ from stillspace.kernels.jit import jit
 def subtract_pairs(
     A: FloatArray,
     B: FloatArray,
-    pairs: IntArray,
     unit: FloatArray,
     factors: FloatArray,
     missing: float,
     holes: bool,
 ) -> None:
-    """Write `((a − b) · (1/scale)) · factor` over A (D, b), columns being `pairs`' rows.
+    """Write `((a − b) · (1/scale)) · factor` over A (D, b), one factor per column.
 
     A difference with a missing cell on either side is unknown: it sits at 0, the centre of
     differences, unless the other cell is infinite: that stays to be seen. With `holes` NaN is a
@@ -27,7 +26,7 @@ def subtract_pairs(
     D, width = A.shape
     for d in range(D):
         for i in range(width):
-            a, b, factor = A[d, i], B[d, i], factors[pairs[i]]
+            a, b, factor = A[d, i], B[d, i], factors[i]
             no_a = a == missing or (holes and isnan(a))
             no_b = b == missing or (holes and isnan(b))
             unknown = (no_a and (no_b or isfinite(b))) or (no_b and isfinite(a))

@@ -171,9 +171,10 @@ class SummaryStage(_Stage):
         return point
 
     def after(self, progress: Progress, found: Found) -> Progress:
-        """Keep what was released under the summary's name."""
-        assert isinstance(self.plan, Reading)
-        return progress.knowing(**{self.plan.name: found.V})
+        """Keep what was released under the summary's name; a certificate is a fact already."""
+        if isinstance(self.plan, Reading):
+            return progress.knowing(**{self.plan.name: found.V})
+        return progress.knowing(**found.facts)
 
 
 def _without(V: FloatArray, dropped: npt.NDArray[np.bool_]) -> FloatArray:

@@ -172,7 +172,8 @@ class Seen:
 
 
 Witness: TypeAlias = Callable[[Seen], None]
-"""Called with what was released, as it is released. Nothing but an audit may have one."""
+"""Called with what was released, as it is released. Only an audit, and a fit that promises no
+privacy, may have one."""
 
 
 @dataclass(frozen=True)

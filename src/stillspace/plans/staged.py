@@ -86,7 +86,7 @@ class Stage(Protocol):
         """Return what is done to a row for this stage."""
 
     def point(self, progress: Progress) -> FloatArray | None:
-        """Return where a `Reading` asks; None for all other plans."""
+        """Return where a `Reading` or a certificate asks; None for all other plans."""
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Return what is known afterwards."""

@@ -27,6 +27,7 @@ from stillspace.privacy.filters import (
     fixed_terms,
 )
 from stillspace.privacy.ledger import LedgerFile, Link, Proposal
+from stillspace.privacy.receipts import Receipt
 
 Mode: TypeAlias = Literal["open-or-create", "open", "create"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -72,7 +73,7 @@ class Budget:
     >>> from stillspace.datasets import make_haystack
     >>> X = make_haystack(1000, 5, 2, random_state=0).X
     >>> budget = Budget(os.path.join(tempfile.mkdtemp(), "ledger.db"), epsilon=3, delta=1e-5)
-    >>> fit = PrivatePCA(2, epsilon=1.0, delta=1e-6, budget=budget).fit(X)
+    >>> fit = PrivatePCA(2, epsilon=1.0, delta=1e-6, budget=budget, center=None).fit(X)
     >>> 0 < budget.spent() < 0.2, len(budget.entries())
     (True, 1)
     """
@@ -232,6 +233,20 @@ class Budget:
         tally = Tally.of(self._terms, [entry.charge for entry in entries])
         j, limit = tally.best
         return tuple(float(Fraction(entry.charge.amounts[j], limit)) for entry in entries)
+
+    def receipt(self, entry: Entry) -> Receipt:
+        """Return an entry's facts, with its part of the budget, for a model file or a report."""
+        return Receipt(
+            number=entry.number,
+            time=entry.time,
+            hash=entry.hash,
+            share=float(Tally.of(self._terms, [entry.charge]).share),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            kind=self.kind,
+            neighboring_relation=self.neighboring_relation,
+            plan=entry.plan,
+        )
 
     def spent(self) -> float:
         """Return the part of the budget that is spent, 0 to 1, rounded up.

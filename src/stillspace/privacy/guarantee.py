@@ -20,6 +20,13 @@ _NEIGHBOURS = {
 }
 
 
+_SIGNATURES = {
+    "": "which is not signed",
+    "not checked": "which is signed, but no key was given to check its signature",
+    "checked": "whose signature is that of the given key",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """The (ε, δ)-differential privacy of an event, with what it rests on and what it leaves out.
@@ -36,7 +43,9 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     not_private_because: tuple[str, ...] = ()
     stated_by_file: bool = field(default=False, compare=False)
-    """Whether the event was read from a file, which nobody has signed, and did not run here."""
+    """Whether the event was read from a file and did not run here."""
+    signature: str = field(default="", compare=False)
+    """What is known of the file's signature: "" (none), "not checked" or "checked"."""
 
     def __post_init__(self) -> None:
         check_relation(self.neighboring_relation)
@@ -139,7 +148,7 @@ class Guarantee:
     @property
     def _source(self) -> str:
         if self.stated_by_file:
-            return "As stated by the file, which is not signed: computed from the event in it"
+            return f"As stated by the file, {_SIGNATURES[self.signature]}: computed from its event"
         return "Computed from what ran"
 
     def _no_promise(self) -> list[str]:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
+from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.stages import (
@@ -35,7 +37,7 @@ from stillspace.privacy import mu_from_budget
 from stillspace.recipes import draft_plan
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
-from stillspace.rows.maps import Affine, View, paired
+from stillspace.rows.maps import Affine, Sphere, View, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Standardised:
 
     center: bool
     scale: bool
+    bounds: FrozenArray | None = None
+    """Public ranges of the columns, (columns, 2); NaN where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,9 @@ class Shares:
     narrow: float = 0.35
     """The second moment whose leading eigenvectors wide rows are narrowed to (docs/wide.md)."""
     summary: float = 0.05
-    """Each summary."""
+    """Each summary but the certificate."""
+    certificate: float = 0.2
+    """The certificate: one of its sums has D(D + 1)/2 entries."""
 
 
 SHARES = Shares()
@@ -74,10 +80,13 @@ def _distances(facts: Facts) -> Query:
     return DistanceCounts(facts.D, facts.r, EDGES)
 
 
-SUMMARIES: Mapping[str, Callable[[Facts], Query]] = {
+READINGS: Mapping[str, Callable[[Facts], Query]] = {
     "variances": _variances,
     "distances": _distances,
 }
+"""Summaries that are one release each."""
+SUMMARIES = (*READINGS, "certificate")
+"""All summaries by name."""
 
 
 def plan_fit(
@@ -103,10 +112,7 @@ def plan_fit(
     first = _first_stages(facts, radius, cut_pairs and paired(view), narrowed)
     if standardised is not None:
         first = (_standardising(facts, columns, standardised, view), *first)
-    last = tuple(
-        SummaryStage(Reading(name, facts.release(SUMMARIES[name](facts))), SHARES.summary, facts.r)
-        for name in summaries
-    )
+    last = tuple(_summary(name, facts, view) for name in summaries)
     seen = facts if narrowed is None else replace(facts, D=narrowed)
     draft = draft_plan(algorithm, seen, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
@@ -126,6 +132,19 @@ def plan_fit(
     return replace(plan, stages=(main.with_plan(printed),))
 
 
+def _summary(name: str, facts: Facts, view: View) -> Stage:
+    """Return the stage of one summary."""
+    if name != "certificate":
+        reading = Reading(name, facts.release(READINGS[name](facts)))
+        return SummaryStage(reading, SHARES.summary, facts.r)
+    if not isinstance(view[-1], Sphere):
+        msg = "A certificate is about rows on the unit sphere; leave norm_bound out."
+        raise ValueError(msg)
+    method = CertificateMethod(facts.D, facts.r)
+    plan = AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person)
+    return SummaryStage(plan, SHARES.certificate, facts.r)
+
+
 def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View) -> Stage:
     """Return the stage that finds centre and scale of every column."""
     assert facts.epsilon is not None
@@ -140,7 +159,7 @@ def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View)
         raise ValueError(msg)
     affine = view[0]
     assert isinstance(affine, Affine)
-    method = Standardiser(columns, affine.missing)
+    method = Standardiser(columns, affine.missing, wanted.bounds)
     plan = AdaptivePlan("standardiser", method, facts.n, facts.relation, facts.rows_per_person)
     return StandardiseStage(plan, standardiser_share(kappa), wanted.center, wanted.scale)
 

@@ -1,5 +1,6 @@
 """Ways to hold rows and to add a query over them."""
 
+from stillspace.rows.file import FileRows, RowTable
 from stillspace.rows.layout import STANDARD, Layout, Summation
 from stillspace.rows.levels import levels
 from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
@@ -17,6 +18,7 @@ __all__ = [
     "ChosenRows",
     "Clip",
     "ExactSum",
+    "FileRows",
     "Layout",
     "LeaveOut",
     "Lengths",
@@ -26,6 +28,7 @@ __all__ = [
     "Pairs",
     "Project",
     "RowSum",
+    "RowTable",
     "Rows",
     "Scaling",
     "Sketch",

@@ -21,7 +21,7 @@ from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
-from stillspace.rows.sums import total_of
+from stillspace.rows.sums import PartSum, sum_of
 from stillspace.rows.threads import each
 
 _LARGE_SUM = 2**22
@@ -61,7 +61,15 @@ class MemoryRows:
 
         It is neither copied nor changed.
         """
+        as_rows = getattr(X, "as_rows", None)  # of a table in a file
+        if as_rows is not None:
+            found: MemoryRows = as_rows()
+            return found
         return cls(_NOTHING, source=stored(X), bounded=False)
+
+    def _like(self, **facts: Any) -> MemoryRows:
+        """Return rows of the same kind with other facts."""
+        return MemoryRows(_NOTHING, **facts)
 
     @classmethod
     def prepare(
@@ -89,7 +97,11 @@ class MemoryRows:
             return self.only(self._kept(row_map))
         if isinstance(row_map, Lengths):
             return MemoryRows(levels(self._factors)[None])
-        return MemoryRows(_NOTHING, source=DenseRows(self._narrower(row_map)), bounded=False)
+        return self._like(source=self._narrowed(row_map), bounded=False)
+
+    def _narrowed(self, row_map: RowMap) -> Stored:
+        """Return narrower rows."""
+        return DenseRows(self._narrower(row_map))
 
     def _narrower(self, row_map: RowMap) -> FloatArray:
         """Return rows with fewer columns, as an array of their own."""
@@ -109,7 +121,7 @@ class MemoryRows:
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
         source = PairedRows.of(self._source, pairs)
-        return MemoryRows(_NOTHING, source=source, scaling=self._scaling, bounded=False)
+        return self._like(source=source, scaling=self._scaling, bounded=False)
 
     def _scaled(self, affine: Affine) -> MemoryRows:
         if self.scaled:
@@ -118,7 +130,7 @@ class MemoryRows:
         center, scale = (None if a is None else a.array for a in (affine.center, affine.scale))
         code = code_as_stored(affine.missing, self._source.dtype)
         scaling = Scaling.of(self.n_columns, center, scale, code, holes=affine.holes)
-        return MemoryRows(_NOTHING, source=self._source, scaling=scaling, bounded=False)
+        return self._like(source=self._source, scaling=scaling, bounded=False)
 
     def _bounded(self, norm_bound: float) -> MemoryRows:
         """Measure every row; a row with a non-finite entry becomes a zero row, silently (SPEC 4).
@@ -141,7 +153,7 @@ class MemoryRows:
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
-        return MemoryRows(_NOTHING, **facts, factors=found)
+        return self._like(**facts, factors=found, bounded=True)
 
     @property
     def scaled(self) -> bool:
@@ -223,18 +235,30 @@ class MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
         factors = np.where(kept, self._factors, 0.0)
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
-        return MemoryRows(_NOTHING, **facts, factors=factors, bounded=self.bounded)
+        return self._like(**facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+        count = self.n_rows if selection is None else len(selection)
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        layout = Layout.of(self.n_columns, prod(query.shape))
+        found = self.partial(query, point, layout.jobs(count), index=index)
+        return np.zeros(query.shape) if count == 0 else found.value()
+
+    def partial(
+        self,
+        query: RowSum,
+        point: FloatArray,
+        jobs: list[Job],
+        *,
+        first: int = 0,
+        index: IntArray = NO_INDEX,
+    ) -> PartSum:
+        """Return the sum over some jobs, the first of which has the number `first`."""
         if not self.bounded and getattr(query, "needs_bound", True):
             msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
             raise ValueError(msg)
         query = _with_code_as_stored(query, self._source.dtype)
-        count = self.n_rows if selection is None else len(selection)
-        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
-        if count == 0:
-            return np.zeros(query.shape)
         layout = Layout.of(self.n_columns, prod(query.shape))
 
         def job_sum(job: Job) -> FloatArray:
@@ -250,8 +274,7 @@ class MemoryRows:
             return out
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
-        parts = each(job_sum, layout.jobs(count), most)
-        return total_of(parts, query.shape, query.norm_bound)
+        return sum_of(each(job_sum, jobs, most), query.shape, query.norm_bound, first)
 
     def _blocks(
         self, index: IntArray, job: Job, layout: Layout

@@ -13,7 +13,7 @@ from stillspace._checks import checked_whole
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.project import add_projected
 from stillspace.rows.pairs import PairedRows
-from stillspace.rows.stored import NO_INDEX, Scaling, Stored, code_as_stored, stored
+from stillspace.rows.stored import NO_INDEX, Ones, Scaling, Stored, code_as_stored, stored
 
 __all__ = ["Sketch"]
 
@@ -84,7 +84,7 @@ class Sketch:
         `X` is a float64, float32, int8 or uint8 array or a sparse matrix in rows; it is not
         changed. A row with a non-finite cell comes out non-finite, and the others do not notice.
         """
-        rows = stored(X)
+        rows: Stored = stored(X)
         if pairs is not None:
             rows = PairedRows.of(rows, pairs)
         code = code_as_stored(missing, X.dtype)
@@ -96,16 +96,23 @@ class Sketch:
         if self.n_features != D:
             msg = f"The sketch is made for {self.n_features} columns; the rows have {D}."
             raise ValueError(msg)
-        factors, (target, sign) = np.ones(n), self._entries()
+        factors, entries = Ones(n), self._entries()
         out = np.empty((n, self.n_components))
         with np.errstate(all="ignore"):
             for at in range(0, n, _BLOCK):
-                width = min(_BLOCK, n - at)
-                XT, part = np.empty((D, width)), np.zeros((self.n_components, width))
+                XT = np.empty((D, min(_BLOCK, n - at)))
                 rows.load(NO_INDEX, at, scaling, factors, XT)
-                add_projected(XT, target, sign, part)
-                out[at : at + width] = part.T
+                out[at : at + XT.shape[1]] = self.columns(XT, entries).T
         return out
+
+    def columns(
+        self, XT: FloatArray, entries: tuple[IntArray, FloatArray] | None = None
+    ) -> FloatArray:
+        """Return the projections (m, b) of rows as columns (D, b)."""
+        target, sign = self._entries() if entries is None else entries
+        part = np.zeros((self.n_components, XT.shape[1]))
+        add_projected(XT, target, sign, part)
+        return part
 
     def __str__(self) -> str:
         return f"project at random to {self.n_components} columns (public seed {self.seed})"

@@ -15,6 +15,9 @@ from stillspace.kernels import jobs, storage
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
 
+Factors: TypeAlias = "FloatArray | Ones"
+"""One factor per row."""
+
 Loader: TypeAlias = tuple[Any, tuple[Any, ...]]
 """A compiled function of `storage` and the arrays that it reads."""
 
@@ -60,6 +63,21 @@ class Scaling:
         )
 
 
+class Ones:
+    """A factor of 1 for each of n rows, without the memory of n numbers."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, rows: slice | IntArray) -> FloatArray:
+        """Return the factors of some rows."""
+        count = len(range(*rows.indices(self._n))) if isinstance(rows, slice) else len(rows)
+        return np.ones(count)
+
+
 class Stored(Protocol):
     """An array of rows in some storage type."""
 
@@ -72,13 +90,11 @@ class Stored(Protocol):
         """Type of the stored cells."""
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
     ) -> None:
         """Fill `XT` (D, b) with scaled rows, from position `start` of `index`, or of the array."""
 
-    def add(
-        self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
-    ) -> None:
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
 
 
@@ -105,17 +121,16 @@ class _Loaded(ABC):
         """The loader and what it reads from."""
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: FloatArray, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
     ) -> None:
         """Fill `XT`."""
         numbers = _numbers(index, start, XT.shape[1])
-        jobs.load_rows(*self.loader, scaling.cells, factors, numbers, XT)
+        jobs.load_rows(*self.loader, scaling.cells, factors[numbers], numbers, XT)
 
-    def add(
-        self, terms: jobs.Terms, scaling: Scaling, factors: FloatArray, span: jobs.Span
-    ) -> None:
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
-        jobs.add_rows(*self.loader, terms, scaling.cells, factors, span)
+        every = factors[:] if isinstance(factors, Ones) else factors
+        jobs.add_rows(*self.loader, terms, scaling.cells, every, span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +165,7 @@ def _numbers(index: IntArray, start: int, count: int) -> IntArray:
     return index[start : start + count] if len(index) > 0 else np.arange(start, start + count)
 
 
-def stored(X: Any) -> Stored:
+def stored(X: Any) -> DenseRows | SparseRows:
     """Return the rows of an array or a sparse matrix, without a copy where there need be none."""
     if not sparse.issparse(X):
         return DenseRows(X)

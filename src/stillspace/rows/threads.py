@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from joblib import cpu_count  # type: ignore[import-untyped]
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from stillspace.rows.progress import active
+
 _T = TypeVar("_T")
 _A = TypeVar("_A")
 
@@ -43,7 +45,9 @@ def each(work: Callable[[_A], _T], jobs: Sequence[_A], most: int | None = None) 
     """Yield `work(job)` in the order of the jobs, by as many threads as are allowed, or `most`."""
     limit = len(jobs) if most is None else most
     threads = min(allowed_threads(), limit) if limit > 1 else 1
-    return map(work, jobs) if threads == 1 else _in_order(work, jobs, threads)
+    results = map(work, jobs) if threads == 1 else _in_order(work, jobs, threads)
+    counter = active()
+    return results if counter is None else counter.watched(results, len(jobs))
 
 
 def _in_order(work: Callable[[_A], _T], jobs: Sequence[_A], threads: int) -> Iterator[_T]:

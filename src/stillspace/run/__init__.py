@@ -28,7 +28,7 @@ from stillspace.run.result import Result
 from stillspace.run.staged import run_staged
 from stillspace.run.tested import run_tested
 
-__all__ = ["Result", "check_rows", "rows_for", "run"]
+__all__ = ["Result", "check_rows", "most_passes", "rows_for", "run"]
 
 
 def run(
@@ -42,8 +42,9 @@ def run(
 ) -> Result:
     """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
 
-    Rows without a bound go through the plan's view first. `point` is where a `Reading` asks.
-    `watch` is shown the points of the loop (not of a start's own loop), for experiments.
+    Rows without a bound go through the plan's view first. `point` is where a `Reading` asks, or
+    where a method that needs a point begins. `watch` is shown the points of the loop (not of a
+    start's own loop), for experiments.
     `witness` is for audits: it is shown every release, the rows behind the view and the secret
     selections. Neither draws nor changes anything: a watched run gives the bits of an unwatched
     one.
@@ -67,6 +68,16 @@ def run(
     return _run_one(plan, rows, rng, Onlookers(watch, witness), point)
 
 
+def most_passes(plan: AnyPlan) -> int:
+    """Return the largest number of passes over the rows, for a person who waits."""
+    if isinstance(plan, StagedPlan):
+        # each map that looks at all rows before a stage: a length, a sketch, a projection
+        return sum(1 + most_passes(stage.plan) for stage in plan.stages)
+    if isinstance(plan, AdaptivePlan):
+        return plan.method.n_passes
+    return 1 + plan.n_iter if isinstance(plan, Plan) else 1
+
+
 def rows_for(plan: AnyPlan, X: Any) -> MemoryRows:
     """Return the rows of an array as `run` takes them for a plan, mapped once for many runs."""
     rows = MemoryRows.of(X)
@@ -87,6 +98,7 @@ def _run_one(
     """Run a plan of one stage with a ledger of its own, and check the ledger."""
     accounted(rows)  # behind row maps, too
     if isinstance(plan, AdaptivePlan):
+        plan = plan if point is None else plan.at(point)
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
         result = run_adaptive(plan, rows, rng, limit, lookers)
         return replace(result, event=limit.check(plan.event()))

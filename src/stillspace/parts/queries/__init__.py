@@ -20,6 +20,7 @@ from stillspace.parts.queries.gradients import Glad, Reaper
 from stillspace.parts.queries.modes import AngleCounts, FourthMoment
 from stillspace.parts.queries.moments import ScoreMoment, ScoreSquares, SecondMoment
 from stillspace.parts.queries.reweighted import IrlsPower, ReweightedMoment
+from stillspace.parts.queries.split import FarMoment, NearCost, NearMoment
 
 __all__ = [
     "LARGEST_POINT",
@@ -30,6 +31,7 @@ __all__ = [
     "Curvature",
     "CurvatureMatrix",
     "DistanceCounts",
+    "FarMoment",
     "FourthMoment",
     "GeometricMedian",
     "Glad",
@@ -37,6 +39,8 @@ __all__ = [
     "IrlsPower",
     "Joint",
     "MedianCost",
+    "NearCost",
+    "NearMoment",
     "Query",
     "Reaper",
     "ReweightedMoment",

@@ -79,10 +79,14 @@ class IrlsPower(_Unbounded):
 
 @dataclass(frozen=True, slots=True)
 class ReweightedMoment(_Unbounded):
-    """`Σ xxᵀ / max(dist(x), floor)`, dist from a basis V (FMS) or a matrix P (REAPER-IRLS)."""
+    """`Σ xxᵀ / max(dist(x), floor)`, dist from a basis V (FMS) or a matrix P (REAPER-IRLS).
+
+    With a `cut`, over the rows with dist < cut, as in `IrlsPower`.
+    """
 
     D: int
     floor: float = ROBUST_FLOOR
+    cut: float = inf
     name: ClassVar[str] = "reweighted second moment"
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
@@ -92,5 +96,6 @@ class ReweightedMoment(_Unbounded):
         else:
             R = kernels.residual_to_matrix(XT, point)
         distance = kernels.column_norms(R)
-        out[:-1] += ((XT / np.maximum(distance, self.floor)) @ XT.T).ravel()
-        out[-1] += distance.sum()
+        weight = np.where(distance < self.cut, 1.0 / np.maximum(distance, self.floor), 0.0)
+        out[:-1] += ((XT * weight) @ XT.T).ravel()
+        out[-1] += np.minimum(distance, self.cut).sum()

@@ -1,120 +1,88 @@
-"""Save and load fitted estimators: an `.npz` of three arrays and one JSON text, without pickle.
-
-What goes in is listed here, name by name; nothing is copied from an estimator wholesale. So the
-file of a private fit holds what the guarantee covers and what is public anyway: no generator, no
-seed, no row, and no number of rows unless the neighbouring relation makes it public.
-"""
+"""Reading a model file: every fact is checked, and no code in the file is ever run."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
 from warnings import warn
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from stillspace import __version__
-from stillspace._files import write_atomically
 from stillspace._model_files import (
-    KIND,
-    LONGEST_TEXT,
-    MOST_NUMBERS,
+    FORMAT,
+    READ_FORMATS,
+    Contents,
+    KeyFileError,
     RefusedError,
+    read_key,
     read_model_file,
 )
 from stillspace._shown import shown
 from stillspace._typing import FloatArray
-from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace.estimators import RobustPCA
 from stillspace.estimators._private import QUANTILES
+from stillspace.methods.certificate import PrivateCertificate
 from stillspace.methods.outlier_look import LeftOut
+from stillspace.models.facts import (
+    CLASSES,
+    GROUP_NUMBERS,
+    MOST_GROUPS,
+    SKETCH,
+    Model,
+    ModelFile,
+)
+from stillspace.models.plans import plan_from_json
 from stillspace.privacy import GaussianEvent, Guarantee, SingleEvent
+from stillspace.privacy.receipts import Receipt
 from stillspace.rows import Sketch
 
-__all__ = ["Model", "load_model", "save_model"]
-
-Model: TypeAlias = RobustPCA | PrivateRobustPCA | PrivatePCA
-
-FORMAT = 2
-"""Raised whenever an older version could not read the file right."""
-
-_SKETCH = "stillspace sketch"
-_CLASSES: dict[str, type[Model]] = {
-    "PrivatePCA": PrivatePCA,
-    "PrivateRobustPCA": PrivateRobustPCA,
-    "RobustPCA": RobustPCA,
-}
-_FACTS = {
+_FACTS_2 = {
     "kind", "format", "stillspace", "class", "parameters", "not_stored", "feature_names", "n_iter",
     "converged", "sketch", "released", "plan", "privacy",
 }  # fmt: skip
-_RELEASED = ("error_estimate", "route", "variances", "distance_quantiles", "pair_cut")
-_LONGEST_PARAMETER = LONGEST_TEXT // 8
-"""A longer parameter (a centre of 13 000 columns, say) is left out; `center_` is stored anyway."""
+_FACTS = {2: _FACTS_2, FORMAT: _FACTS_2 | {"written", "plan_text", "receipt"}}
 _MOST_SAMPLED_PARTS = 8
 """The most different releases of an event that sample rows: each needs a privacy loss distribution
 of its own. Fits of this package have one."""
-_GROUP_NUMBERS = ("angle", "share", "sd")
-_MOST_GROUPS = 64
-_SECRET = "random_state"
-"""Never stored: whoever has the seed of a fit can remove its noise."""
 
 
-def save_model(estimator: Model, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to `path`, in one step: a failed write leaves an older file alone.
+def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> Model:
+    """Return the fitted estimator that `save_model` wrote; no code in the file is ever run.
+
+    It transforms as the saved one did, and `plan_` is the plan that ran. `privacy_` computes its
+    epsilon again from the event in the file and says "as stated by the file". A file that was
+    damaged is refused by its checksum. A file that somebody changed on purpose is noticed only by a
+    signature: without one, the guarantee is as good as the hands that the file came from. Files of
+    format 2 have neither a checksum nor a plan: they have `plan_text_`, the plan in words.
 
     Parameters
     ----------
-    estimator : RobustPCA, PrivateRobustPCA or PrivatePCA
-        Fitted. `random_state` is not stored, nor is a parameter that JSON has no word for (a
-        schedule object, say); `load_model` says so.
     path : path
-        Used as it is; `.npz` is customary.
+    key : path, default=None
+        The key file with which the model was signed. With a key, a file that is not signed, or was
+        signed with another key, or was changed after that, is refused (`KeyFileError`).
+
+    Attributes of the model
+    -----------------------
+    file_ : ModelFile
+        Date, version, checksum and what is known of the signature.
     """
-    if type(estimator) not in _CLASSES.values():
-        msg = f"save_model stores {', '.join(_CLASSES)}, got {type(estimator).__name__}."
-        raise TypeError(msg)
-    check_is_fitted(estimator)
-    about = json.dumps(_about(estimator), ensure_ascii=False, allow_nan=False)
-    if len(about) > LONGEST_TEXT or estimator.components_.size > MOST_NUMBERS:
-        msg = (
-            f"The model has {estimator.components_.size} numbers and a description of {len(about)} "
-            f"characters; a model file holds at most {MOST_NUMBERS} and {LONGEST_TEXT}."
-        )
-        raise ValueError(msg)
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        about=np.array(about),
-        components=np.asarray(estimator.components_, dtype=np.float64),
-        center=np.asarray(estimator.center_, dtype=np.float64),
-        scale=np.asarray(estimator.scale_, dtype=np.float64),
-    )
-    write_atomically(path, buffer.getvalue())
-
-
-def load_model(path: str | os.PathLike[str]) -> Model:
-    """Return the fitted estimator that `save_model` wrote; no code in the file is ever run.
-
-    It transforms as the saved one did. `privacy_` computes its epsilon again from the event in
-    the file and says "as stated by the file": the file is not signed, so the guarantee is as good
-    as the hands that it came from. In place of `plan_` there is `plan_text_`, the plan in words.
-    """
+    secret = None if key is None else read_key(key)
+    name = os.fspath(path)
     with open(path, "rb") as file:
         try:
-            about, arrays = read_model_file(file)
-            _check_format(about)
-            model = _rebuilt(about, arrays)
-            missing = _texts(about["not_stored"])
-        except _OtherFormatError as error:
-            msg = f"{os.fspath(path)} {error}"
-            raise ValueError(msg) from None
+            contents = read_model_file(file, secret)
+            _check_format(contents)
+            model = _rebuilt(contents)
+            missing = _texts(contents.about["not_stored"])
+        except (_OtherFormatError, KeyFileError) as error:
+            msg = f"{name} {error}"
+            raise (KeyFileError if isinstance(error, KeyFileError) else ValueError)(msg) from None
         except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
             reason = f" ({error})" if isinstance(error, RefusedError) else ""
-            name = os.fspath(path)
             msg = f"{name} is not a whole stillspace model file{reason}; it cannot be loaded."
             raise ValueError(msg) from error
     if missing:
@@ -128,63 +96,11 @@ class _OtherFormatError(Exception):
     """The file is a model of a format that this version does not read."""
 
 
-def _about(estimator: Model) -> dict[str, Any]:
-    """Return everything but the arrays, as JSON values."""
-    parameters: dict[str, Any] = {}
-    not_stored: list[str] = []
-    for name, value in estimator.get_params(deep=False).items():
-        if name == _SECRET:
-            continue
-        try:
-            plain = _plain(value)
-        except TypeError:
-            not_stored.append(name)
-            continue
-        if len(json.dumps(plain, allow_nan=False)) > _LONGEST_PARAMETER:
-            not_stored.append(name)
-        else:
-            parameters[name] = plain
-    names = getattr(estimator, "feature_names_in_", None)
-    plan = getattr(estimator, "plan_", None)
-    converged = getattr(estimator, "converged_", None)
-    return {
-        "kind": KIND,
-        "format": FORMAT,
-        "stillspace": __version__,
-        "class": type(estimator).__name__,
-        "parameters": parameters,
-        "not_stored": not_stored,
-        "feature_names": None if names is None else [str(name) for name in names],
-        "n_iter": int(estimator.n_iter_),
-        "converged": None if converged is None else bool(converged),
-        "sketch": None if estimator.sketch_ is None else estimator.sketch_.to_dict(),
-        "released": _released(estimator),
-        "plan": getattr(estimator, "plan_text_", "") if plan is None else repr(plan),
-        "privacy": estimator.privacy_.to_dict(),
-    }
-
-
-def _released(estimator: Model) -> dict[str, Any]:
-    """Return what a private fit released besides the subspace."""
-    found = {name: getattr(estimator, f"{name}_", None) for name in _RELEASED}
-    groups = [_group_facts(group) for group in getattr(estimator, "left_out_", ())]
-    return {
-        **{name: _plain(_with_gaps(value)) for name, value in found.items()},
-        "left_out": groups,
-    }
-
-
-def _group_facts(group: LeftOut) -> dict[str, Any]:
-    """Return a group of rows that was left out, as JSON values."""
-    numbers = {name: float(getattr(group, name)) for name in _GROUP_NUMBERS}
-    return {**numbers, "two_sided": group.two_sided, "direction": group.direction.tolist()}
-
-
 def _group(stored: Any, width: int) -> LeftOut:
     """Return a group that `_group_facts` wrote."""
     if type(stored) is not dict or type(stored["two_sided"]) is not bool:
         raise RefusedError("a group that was left out is not described as one")
-    numbers = {name: stored[name] for name in _GROUP_NUMBERS}
+    numbers = {name: stored[name] for name in GROUP_NUMBERS}
     direction = stored["direction"]
     if type(direction) is not list or len(direction) != width:
         raise RefusedError("a direction has another length than the components")
@@ -193,62 +109,42 @@ def _group(stored: Any, width: int) -> LeftOut:
     return LeftOut(np.array(direction), stored["two_sided"], **numbers)
 
 
-def _with_gaps(value: Any) -> Any:
-    """Return None for NaN, which says that nothing is known: JSON has no word for it."""
-    if isinstance(value, np.ndarray):
-        return [_with_gaps(item) for item in value.tolist()]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _plain(value: Any) -> Any:
-    """Return a parameter as JSON values, or raise TypeError."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError("a key that is no text")
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Sketch):
-        return {_SKETCH: value.to_dict()}
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and np.isfinite(value):
-        return value
-    raise TypeError("JSON has no word for it")
-
-
-def _check_format(about: Mapping[str, Any]) -> None:
+def _check_format(contents: Contents) -> None:
+    about = contents.about
     found = about["format"]
     if type(found) is not int:
         raise RefusedError("its format is no whole number")
-    if found != FORMAT:
+    if found not in READ_FORMATS:
         msg = (
             f"is a model of format {shown(found)}, written by stillspace "
-            f"{shown(about.get('stillspace'))}; this version reads format {FORMAT}."
+            f"{shown(about.get('stillspace'))}; this version reads format "
+            f"{' and '.join(map(str, READ_FORMATS))}."
         )
         raise _OtherFormatError(msg)
-    if set(about) != _FACTS:
+    if contents.sealed != (found == FORMAT):
+        raise RefusedError("its format says otherwise than its end")
+    if set(about) != _FACTS[found]:
         raise RefusedError("its description has other facts than those of a model")
 
 
 def _parameter(value: Any) -> Any:
     """Return a parameter that `_plain` wrote."""
-    if isinstance(value, dict) and _SKETCH in value:
-        return Sketch.from_dict(value[_SKETCH])
+    if isinstance(value, dict) and SKETCH in value:
+        return Sketch.from_dict(value[SKETCH])
     return value
 
 
-def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Model:
+def _rebuilt(contents: Contents) -> Model:
     """Return an estimator with the attributes of the one that was saved, each checked."""
+    about, arrays = contents.about, dict(contents.arrays)
+    numbers = arrays.pop("plan", None)
     for name, kind in (("parameters", dict), ("released", dict), ("class", str)):
         if type(about[name]) is not kind:
             raise RefusedError(f"its {name} is not of the right type")
     sketch = None if about["sketch"] is None else Sketch.from_dict(about["sketch"])
     _check_arrays(arrays, sketch)
     parameters = {name: _parameter(value) for name, value in about["parameters"].items()}
-    model: Any = _CLASSES[about["class"]](**parameters)
+    model: Any = CLASSES[about["class"]](**parameters)
     for name, array in arrays.items():
         setattr(model, f"{name}_", array)
     model.sketch_ = sketch
@@ -256,8 +152,11 @@ def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Mode
     if not isinstance(model, RobustPCA):
         _set_released(model, about["released"])
     model.n_iter_ = _count(about["n_iter"])
-    model.plan_text_ = _text(about["plan"])
-    model.privacy_ = _guarantee(about["privacy"], private=not isinstance(model, RobustPCA))
+    model.file_ = _origin(contents)
+    private = not isinstance(model, RobustPCA)
+    guarantee = _guarantee(about["privacy"], private=private)
+    model.privacy_ = replace(guarantee, signature=model.file_.signature)
+    _set_plan(model, about, numbers, private=private)
     if about["converged"] is not None:
         if type(about["converged"]) is not bool:
             raise RefusedError("whether it converged is neither true nor false")
@@ -269,6 +168,51 @@ def _rebuilt(about: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Mode
         model.feature_names_in_ = np.array(names, dtype=object)
     checked: Model = model
     return checked
+
+
+def _origin(contents: Contents) -> ModelFile:
+    """Return where the model comes from; a date that is none raises."""
+    about = contents.about
+    written = _text(about.get("written", ""))
+    if contents.sealed and datetime.fromisoformat(written).utcoffset() is None:
+        raise RefusedError("its date has no time zone")
+    signature = ("checked" if contents.checked else "not checked") if contents.signed else ""
+    version = _text(about["stillspace"])
+    return ModelFile(about["format"], written, version, contents.sha256, signature)
+
+
+def _set_plan(
+    model: Any, about: Mapping[str, Any], numbers: FloatArray | None, *, private: bool
+) -> None:
+    """Set the plan, if the file has one and it is the plan of this fit, and the ledger's entry."""
+    if numbers is None:  # format 2
+        model.plan_text_ = _text(about["plan"])
+        if private:
+            model.receipt_ = None
+        return
+    model.plan_text_ = _text(about["plan_text"])
+    if numbers.dtype != np.float64 or numbers.ndim != 1:
+        raise RefusedError("the numbers of its plan are no vector")
+    if about["plan"] is not None:
+        model.plan_ = plan_from_json(about["plan"], numbers)
+        if private and not _is_plan_of(model):
+            raise RefusedError("its plan is not that of its guarantee")
+    if private:
+        receipt = about["receipt"]
+        model.receipt_ = None if receipt is None else Receipt.from_dict(receipt)
+    elif about["receipt"] is not None:
+        raise RefusedError("RobustPCA is never charged to a ledger")
+
+
+def _is_plan_of(model: Any) -> bool:
+    """Whether the stored plan does what the guarantee accounts for, on rows of this width."""
+    plan, guarantee = model.plan_, model.privacy_
+    return bool(
+        plan.event() == guarantee.event
+        and plan.relation == guarantee.neighboring_relation
+        and plan.n_columns == model.n_features_in_
+        and plan.n_components >= len(model.components_)
+    )
 
 
 def _guarantee(stored: Any, *, private: bool) -> Guarantee:
@@ -315,14 +259,21 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     """Set what was released besides the subspace; numbers that no fit releases raise."""
     model.error_estimate_ = _released_number(released["error_estimate"])
     model.route_ = _text(released["route"])
+    dropped = released.get("dropped_columns", [])
+    if type(dropped) is not list or any(type(j) is not int for j in dropped):
+        raise RefusedError("the columns that were dropped are no whole numbers")
+    if not all(0 <= j < model.n_features_in_ for j in dropped):
+        raise RefusedError("a column that was dropped is not there")
+    model.dropped_columns_ = np.array(dropped, dtype=np.intp)
     cut = released.get("pair_cut")
     if cut == 0.0:
         raise RefusedError("a length from which pairs are left out is positive")
     model.pair_cut_ = None if cut is None else _released_number(cut)
     groups = released.get("left_out", [])
-    if type(groups) is not list or len(groups) > _MOST_GROUPS:
+    if type(groups) is not list or len(groups) > MOST_GROUPS:
         raise RefusedError("not as many groups as a fit leaves out")
     model.left_out_ = tuple(_group(group, model.components_.shape[1]) for group in groups)
+    model.certificate_ = _certificate(released.get("certificate"), model.components_)
     lengths = {"variances": len(model.components_), "distance_quantiles": len(QUANTILES)}
     for name, length in lengths.items():
         value = released[name]
@@ -330,6 +281,21 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
             raise RefusedError("not as many numbers as a fit releases")
         made = None if value is None else np.array([_released_number(item) for item in value])
         setattr(model, f"{name}_", made)
+
+
+def _certificate(stored: Any, components: FloatArray) -> PrivateCertificate | None:
+    """Return the certificate in the file, if there is one and it is of this subspace's size."""
+    if stored is None:
+        return None
+    if type(stored) is not dict:
+        raise RefusedError("a certificate is not described as one")
+    try:
+        made = PrivateCertificate.from_dict(stored)
+    except ValueError as error:
+        raise RefusedError(str(error)) from None
+    if (made.r, made.D) != components.shape:
+        raise RefusedError("the certificate is of another subspace")
+    return made
 
 
 def _released_number(value: Any) -> float:

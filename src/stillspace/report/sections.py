@@ -1,0 +1,343 @@
+"""The sections of the report. Each is a function of released numbers and public facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, isfinite, isnan
+from typing import Any
+
+import numpy as np
+
+from stillspace.plans.fixed import fingerprint
+from stillspace.privacy import Budget, Guarantee
+from stillspace.report import pictures
+from stillspace.report.html import Child, Html, join, listed, rows, tag
+
+MOST_LOADINGS = 14
+"""Columns that the table of loadings shows: those with the largest loadings."""
+PRIORS = (0.001, 0.01, 0.1, 0.5)
+SLACK = 10.0 / 9.0
+TAIL = 20.0
+"""With P(L > ε + t) ≤ δ(ε) / (1 − e^(−t)) at e^t = 10/9: odds change by at most 10/9 · e^ε, except
+with probability 10 δ to either side. L is the logarithm by which a result changes the odds."""
+_NOT_COVERED = "not covered: "
+_MOST_ENTRIES = 12
+
+
+def section(title: str, *children: Child) -> Html:
+    """Return a section with its heading."""
+    return tag("section", tag("h2", title), *children)
+
+
+def heading(model: Any) -> Html:
+    """Say what this is and where it comes from."""
+    origin = model.file_
+    facts: list[list[Child]] = [
+        ["Model", f"{type(model).__name__}, {_shape(model)}"],
+        ["Written", origin.written or "the file has no date (format 2)"],
+        ["Software", f"stillspace {origin.version}"],
+        ["Checksum", tag("code", origin.sha256 or "none (format 2)")],
+        ["Signature", _SIGNATURES[origin.signature]],
+    ]
+    body = [tag("tr", tag("th", f[0], scope="row"), tag("td", f[1])) for f in facts]
+    return tag(
+        "header",
+        tag("h1", "Privacy report"),
+        tag("table", tag("tbody", *body), class_="facts"),
+    )
+
+
+_SIGNATURES = {
+    "": "none: this report is as good as the hands that the model file came from",
+    "not checked": "present, but no key was given to check it",
+    "checked": "made with the given key: whoever has the key wrote this file, and no byte changed",
+}
+
+
+def _shape(model: Any) -> str:
+    r, width = model.components_.shape
+    where = f"{model.n_features_in_} columns"
+    if model.sketch_ is not None:
+        where += f", seen through a public projection to {width}"
+    return f"{r} component{'s' if r > 1 else ''} of {where}"
+
+
+def what_was_done(model: Any) -> Html:
+    """Say in words what was computed, and why it protects people."""
+    r = len(model.components_)
+    told = [
+        tag(
+            "p",
+            "A table with one row per person was summarised by ",
+            f"{r} direction{'s' if r > 1 else ''}: combinations of the columns along which most "
+            "rows lie. What is published is these directions and the numbers in this report. "
+            "No row is published.",
+        )
+    ]
+    if model.privacy_.private:
+        told.append(
+            tag(
+                "p",
+                "Random noise was added to every number that was computed from the rows, before "
+                "the number was used or published. The noise is large enough to hide any one "
+                "person: the published numbers would be almost equally likely if that person's "
+                "data had been different. This holds whatever else somebody knows, and whatever "
+                "is done with the published numbers later.",
+            )
+        )
+    plan = getattr(model, "plan_", None)
+    words = model.plan_text_ if plan is None else plan.in_words()
+    told.append(tag("details", tag("summary", "The method, for specialists"), tag("p", words)))
+    return section("What was done", *told)
+
+
+def guarantee(model: Any) -> Html:
+    """State the guarantee in one sentence, and the curve behind it."""
+    promised: Guarantee = model.privacy_
+    if not promised.private:
+        reasons = "; ".join(promised.not_private_because) or "no reason was recorded"
+        return section(
+            "The guarantee",
+            tag(
+                "p",
+                tag("strong", "There is none. "),
+                f"This model promises no privacy: {reasons}. Treat it as personal data.",
+                class_="warning",
+            ),
+        )
+    promise = str(promised).split("\n", maxsplit=1)[0]
+    return section(
+        "The guarantee",
+        tag("p", promise.removesuffix("What it rests on, and what it does not cover:").strip()),
+        tag("figure", _curve(promised), tag("figcaption", _CURVE)),
+    )
+
+
+_CURVE = (
+    "All pairs (ε, δ) on this curve hold at once. Smaller is more private. δ is the part of the "
+    "probability for which ε need not hold."
+)
+
+
+def _curve(promised: Guarantee) -> Html:
+    assert promised.delta is not None
+    epsilon = promised.epsilon
+    right = max(1.6 * epsilon, 1e-3)
+    epsilons = [right * k / 32 for k in range(33)]
+    deltas = [promised.get_delta(value) for value in epsilons]
+    return pictures.epsilon_delta(epsilons, deltas, (epsilon, promised.delta))
+
+
+def for_one_person(model: Any) -> Html | None:
+    """Say what the guarantee means for one person: odds before and after."""
+    promised: Guarantee = model.privacy_
+    if not promised.private:
+        return None
+    assert promised.delta is not None
+    factor = SLACK * exp(min(promised.epsilon, 700.0))
+    lines: list[list[Child]] = []
+    for prior in PRIORS:
+        low, high = (
+            prior / (prior + (1 - prior) * factor),
+            prior * factor / (prior * factor + 1 - prior),
+        )
+        lines.append([_percent(prior), _percent(low), _percent(high)])
+    right = 50.0 * (1.0 + min(promised.get_delta(0.0), 1.0))
+    return section(
+        "What it means for one person",
+        tag(
+            "p",
+            "Suppose that somebody believes something about one person before seeing this "
+            "result, and knows the data of all other people. The result can change that belief "
+            f"only this much (except with a probability of at most {TAIL * promised.delta:.1g}):",
+        ),
+        rows(
+            ["Belief before", "Lowest belief after", "Highest belief after"],
+            lines,
+            caption="How far the result can move a belief about one person",
+        ),
+        tag(
+            "p",
+            "Somebody who must guess between two possibilities that are equally likely before "
+            f"guesses right in at most {right:.1f} % of all cases; blind guessing gives 50 %. "
+            "What the result says about people in general, such as that two columns go together, "
+            "is not limited: it would be learned without this person, too.",
+        ),
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2g} %" if value < 0.1 else f"{100 * value:.3g} %"
+
+
+def checklist(model: Any) -> Html | None:
+    """List what the guarantee rests on and what it leaves out, to tick and to sign."""
+    promised: Guarantee = model.privacy_
+    if not promised.private:
+        return None
+    left_out = [a.removeprefix(_NOT_COVERED) for a in promised.assumptions if _NOT_COVERED in a]
+    rests_on = [a for a in promised.assumptions if _NOT_COVERED not in a]
+    boxes = [
+        tag("li", tag("label", tag("input", type="checkbox"), " ", _sentence(text)))
+        for text in rests_on
+    ]
+    lines = [tag("span", word, class_="line") for word in ("Name", "Place and date", "Signature")]
+    return section(
+        "To check and to sign",
+        tag("p", "The guarantee holds if all of this is true:"),
+        tag("ul", *boxes, class_="boxes"),
+        tag("p", "It does not cover:"),
+        listed([_sentence(text) for text in left_out]),
+        tag("p", *lines, class_="signature"),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def ledger(model: Any, budget: Budget | None) -> Html:
+    """Say what was charged to a ledger, and what is left of it."""
+    receipt = getattr(model, "receipt_", None)
+    told: list[Html] = []
+    if receipt is None:
+        told.append(
+            tag(
+                "p",
+                "This fit was not charged to a ledger. The privacy losses of several fits on the "
+                "same people add up, and nothing here says how many there were.",
+            )
+        )
+    else:
+        told.append(tag("p", _sentence(f"this fit is {receipt}")))
+    if budget is not None:
+        entries, shares = budget.entries(), budget.shares()
+        if receipt is not None and receipt.hash not in {entry.hash for entry in entries}:
+            msg = "This ledger does not hold the entry of this model; give the ledger of the fit."
+            raise ValueError(msg)
+        told.append(_entries(budget, list(zip(entries, shares, strict=True))))
+    return section("Privacy budget", *told)
+
+
+def _entries(budget: Budget, charged: Sequence[tuple[Any, float]]) -> Html:
+    body: list[list[Child]] = [
+        [str(entry.number), entry.time[:19], entry.name, entry.note, f"{100 * share:.3g} %"]
+        for entry, share in charged[-_MOST_ENTRIES:]
+    ]
+    more = len(charged) - len(body)
+    older = f"; {more} older entries not shown" if more else ""
+    caption = (
+        f"Ledger of epsilon = {budget.epsilon:g}, delta = {budget.delta:g}: "
+        f"{100 * budget.spent():.3g} % spent{older}"
+    )
+    return rows(["Fit", "Time (UTC)", "Algorithm", "Note", "Part"], body, caption=caption)
+
+
+def loadings(model: Any) -> Html | None:
+    """Show the published directions."""
+    if model.sketch_ is not None:
+        text = "The directions live in a public projection and have no meaning per column."
+        return section("The published directions", tag("p", text))
+    V = np.asarray(model.components_)
+    names = _names(model)
+    order = np.argsort(-np.abs(V).max(axis=0), kind="stable")[:MOST_LOADINGS]
+    largest = float(np.abs(V).max())
+    shown = V[:4]
+    body: list[list[Child]] = [
+        [names[j], *(_loading(value, largest) for value in shown[:, j])] for j in order
+    ]
+    head = ["Column", *(f"Component {i + 1}" for i in range(len(shown)))]
+    more = V.shape[1] - len(order)
+    caption = "Loadings: how much each column counts" + (
+        f"; {more} columns with smaller loadings are not shown" if more else ""
+    )
+    hint = None
+    if getattr(model, "feature_names_in_", None) is None:
+        hint = tag("p", "The model file holds no names of columns: they are numbered from 1.")
+    return section("The published directions", rows(head, body, caption=caption), hint)
+
+
+def _loading(value: float, largest: float) -> Html:
+    return join([pictures.bar(value, largest), tag("span", f" {value:+.2f}")])
+
+
+def _names(model: Any) -> list[str]:
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"column {j + 1}" for j in range(model.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def released(model: Any) -> Html | None:
+    """Show what else was released."""
+    facts: list[str] = []
+    error = getattr(model, "error_estimate_", float("nan"))
+    if not isnan(error):
+        facts.append(f"Estimated squared error of the directions: {error:.2g}.")
+    facts += [
+        f"A group of about {100 * group.share:.1f} % of the rows (± {200 * group.sd:.1f} %) sits "
+        "together away from the others and was left out. If they are a real minority, the result "
+        "is not about them."
+        for group in getattr(model, "left_out_", ())
+    ]
+    dropped = getattr(model, "dropped_columns_", ())
+    if len(dropped):
+        names = _names(model)
+        facts.append(f"Not used, for want of a scale: {', '.join(names[j] for j in dropped)}.")
+    if getattr(model, "pair_cut_", None) is not None:
+        facts.append(f"Differences of length {model.pair_cut_:.3g} and more were left out.")
+    if getattr(model, "variances_", None) is not None:
+        facts.append(
+            "Variances along the components: "
+            + ", ".join(f"{value:.3g}" for value in model.variances_)
+            + "."
+        )
+    quantiles = getattr(model, "distance_quantiles_", None)
+    if quantiles is not None and np.isfinite(quantiles).all():
+        facts.append(
+            f"Half of the rows lie within a distance of {quantiles[1]:.2g} of the directions "
+            "(rows have length 1)."
+        )
+    if not facts:
+        return None
+    return section("What else was released", listed(facts))
+
+
+def audit(found: Mapping[str, Any] | None, model: Any) -> Html:
+    """Say what an attack on the claim found."""
+    if found is None:
+        text = (
+            "No audit is attached. An audit runs the same plan many times on made-up people and "
+            "tries to tell them apart: stillspace audit MODEL --json audit.json, then "
+            "stillspace report MODEL --audit audit.json."
+        )
+        return section("What an audit found", tag("p", text))
+    plan = getattr(model, "plan_", None)
+    if plan is None or found.get("plan") != fingerprint(plan):
+        msg = "The audit is not one of this model's plan; run stillspace audit on this model file."
+        raise ValueError(msg)
+    facts = [
+        f"Adversary: {found['adversary']}; data sets: {found['neighbours']}.",
+        f"{found['runs']} runs, {found['coins']} guesses, confidence {found['confidence']:.0%}.",
+    ]
+    strong = tag("strong" if found["refuted"] else "span", str(found["verdict"]))
+    return section("What an audit found", tag("p", strong), listed(facts))
+
+
+def reproduction(model: Any) -> Html:
+    """Say how each number here can be computed again."""
+    plan = getattr(model, "plan_", None)
+    facts = [
+        "Install this version: pip install stillspace==" + model.file_.version + ".",
+        "Check the file and compute ε again from what ran: stillspace show MODEL (with --key KEY "
+        "for a signed file).",
+        "Attack the claim: stillspace audit MODEL.",
+        "The noise cannot be drawn again, by design: its key was never stored. A new fit on the "
+        "same rows gives other numbers and costs privacy again.",
+    ]
+    if plan is not None:
+        facts.append(f"Fingerprint of the plan: {fingerprint(plan)}.")
+    promised = model.privacy_
+    if promised.delta is not None and isfinite(promised.epsilon):
+        facts.append(f"ε was computed by the accountant “{promised.accountant}”.")
+    return section("How to reproduce this", listed(facts))

@@ -1,0 +1,304 @@
+"""Rows that stay in a file: read a part at a time, with the bits of rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from stillspace._sizes import checked_bytes, in_words
+from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace.kernels import jobs, scores
+from stillspace.rows.maps import Project, RowMap, Sketch
+from stillspace.rows.memory import MemoryRows
+from stillspace.rows.pairs import PairedRows, pair_block
+from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
+from stillspace.rows.sources import RowSource, open_source
+from stillspace.rows.stored import NO_INDEX, Factors, Ones, Scaling, Stored, stored
+
+DEFAULT_MEMORY = 10**9
+"""Bytes for rows in files, unless the user gives another bound."""
+
+LEAST_MEMORY = 2**24
+"""The smallest bound that can be kept."""
+
+KEPT_SHARE = 1 / 4
+"""Share of the memory that narrower rows (of a sketch or a projection) may take."""
+
+
+class RowTable:
+    """A source with a bound on memory. It is sliced by rows, like an array.
+
+    `memory` bounds what reading and adding up take: buffers, windows, and one number per row.
+    """
+
+    ndim = 2
+
+    def __init__(self, source: RowSource, memory: int | str | None = None) -> None:
+        self.source = source
+        bound = DEFAULT_MEMORY if memory is None else memory
+        self.memory = checked_bytes("memory", bound, LEAST_MEMORY)
+        self.shape, self.dtype, self.names = source.shape, source.dtype, source.names
+        self.reader: Reader = reader_of(source, self.memory)
+
+    @classmethod
+    def of(cls, given: Any, memory: int | str | None = None, **options: Any) -> RowTable:
+        """Open a path, a handle or a source; no cell is read."""
+        return given if isinstance(given, cls) else cls(open_source(given, **options), memory)
+
+    def with_missing(self, code: float) -> RowTable:
+        """Return the table with a number in the place of NaN."""
+        return RowTable(CodedSource(self.source, code), self.memory)
+
+    def check_memory(self, n: int) -> None:
+        """Refuse a table of n rows whose numbers per row do not fit."""
+        needed = 8 * n * NUMBERS_PER_ROW
+        if needed > self.memory // 2:
+            msg = (
+                f"memory={in_words(self.memory)} is too little: {n} rows take "
+                f"{in_words(needed)} for {NUMBERS_PER_ROW} numbers per row; give "
+                f"memory='{2 * needed / 1e9:.3g}GB' or more."
+            )
+            raise ValueError(msg)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | IntArray) -> Any:
+        """Return rows of a slice without a step, or of an array of row numbers."""
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(self.shape[0])
+            if step != 1:
+                msg = "Rows of a file are sliced without a step."
+                raise ValueError(msg)
+            return self._run(start, max(start, stop))
+        numbers = np.asarray(rows, dtype=np.int64)
+        order = np.argsort(numbers, kind="stable")
+        found = self.reader.take(numbers[order])
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return found[back]
+
+    def _run(self, start: int, stop: int) -> Any:
+        if start == stop:
+            return np.empty((0, self.shape[1]), dtype=self.dtype)
+        pieces = list(self.reader.pieces(start, stop, stop - start))
+        assert len(pieces) == 1
+        piece = pieces[0]
+        found = piece.X[piece.low : piece.high]
+        return found if sparse.issparse(found) else np.ascontiguousarray(found)
+
+    def as_rows(self) -> FileRows:
+        """Return the rows as a fit takes them."""
+        return FileRows(self)
+
+
+NUMBERS_PER_ROW = 4
+"""Numbers per row that a fit keeps at most: factors behind two views, lengths and distances."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodedSource:
+    """Another source, with a number in the place of NaN."""
+
+    source: RowSource
+    code: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """As before."""
+        return self.source.dtype
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """As before."""
+        return self.source.names
+
+    @property
+    def parallel(self) -> bool:
+        """As before."""
+        return bool(getattr(self.source, "parallel", False))
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return rows."""
+        return self._coded(self.source.read(start, stop))
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return chosen rows."""
+        return self._coded(self.source.take(numbers))
+
+    def describe(self) -> str:
+        """As before."""
+        return self.source.describe()
+
+    def _coded(self, rows: Any) -> Any:
+        cells = rows.data if sparse.issparse(rows) else rows
+        cells[np.isnan(cells)] = self.code
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class FileStored:
+    """Rows of a table in a file, as `Stored`."""
+
+    table: RowTable
+    cache: BlockCache | None = None
+    """Where chosen rows come from, if they are the rows of pairs."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.table.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored cells."""
+        return self.table.dtype
+
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+    ) -> None:
+        """Fill `XT` (D, b) with scaled rows."""
+        b, done = XT.shape[1], 0
+        for piece, chosen, some in self._pieces(index, factors, start, start + b, max(b, 1)):
+            part = stored(piece.X)
+            width = piece.high - piece.low
+            rows = chosen if len(chosen) else np.arange(piece.low, piece.high)
+            part.load(rows, 0, scaling, some, XT[:, done : done + width])
+            done += width
+
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
+        """Add the terms of a run of blocks."""
+        adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
+        pieces = self._pieces(span.chosen, factors, span.start, span.stop, span.block)
+        for piece, chosen, some in pieces:
+            run = jobs.Span(chosen, piece.low, piece.high, span.block)
+            adder.add(*stored(piece.X).loader, scaling.cells, some, run)
+        adder.finish()
+
+    def _pieces(
+        self, index: IntArray, factors: Factors, start: int, stop: int, block: int
+    ) -> Iterator[tuple[Piece, IntArray, FloatArray]]:
+        """Yield pieces of whole blocks, the chosen rows in them, and the factors of their rows."""
+        reader = self.table.reader
+        if len(index) == 0:
+            for piece in reader.pieces(start, stop, block):
+                some = factors[piece.first : piece.first + piece.X.shape[0]]
+                yield piece, NO_INDEX, some
+            return
+        chosen_from = reader if self.cache is None else self.cache
+        step = max(reader.rows // block, 1) * block
+        for at in range(start, stop, step):
+            numbers = index[at : min(at + step, stop)]
+            order = np.argsort(numbers, kind="stable")
+            back = np.empty_like(order)
+            back[order] = np.arange(len(order))
+            ascending = numbers[order]
+            piece = Piece(chosen_from.take(ascending), 0, 0, len(numbers))
+            yield piece, back, factors[ascending]
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowedRows:
+    """Scores in a basis, or a sketch, of rows that are read again whenever they are needed."""
+
+    source: Stored
+    scaling: Scaling
+    factors: Factors
+    row_map: Project | Sketch
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, width)."""
+        row_map = self.row_map
+        m = row_map.n_components if isinstance(row_map, Sketch) else row_map.basis.shape[1]
+        return self.source.shape[0], m
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float64."""
+        return np.dtype(np.float64)
+
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+    ) -> None:
+        """Fill `XT` (width, b); the cells of narrower rows are never centred."""
+        assert scaling.plain
+        b = XT.shape[1]
+        numbers = index[start : start + b] if len(index) > 0 else np.arange(start, start + b)
+        wide = np.empty((self.source.shape[1], b))
+        with np.errstate(all="ignore"):  # which warnings appear depends on the rows
+            self.source.load(index, start, self.scaling, self.factors, wide)
+            narrow = self._narrow(wide)
+            scales = factors[numbers]
+            XT[:] = np.where(scales == 0.0, 0.0, narrow * scales)
+
+    def _narrow(self, wide: FloatArray) -> AnyArray:
+        if isinstance(self.row_map, Sketch):
+            return self.row_map.columns(wide)
+        return scores(wide, self.row_map.basis.array)
+
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
+        """Add the terms of a run of blocks."""
+        adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
+        for at in range(span.start, span.stop, span.block):
+            XT = np.empty((self.shape[1], min(span.block, span.stop - at)))
+            self.load(span.chosen, at, scaling, factors, XT)
+            adder.add_block(XT)
+        adder.finish()
+
+
+class FileRows(MemoryRows):
+    """Rows of a table in a file. Sums have the bits of `MemoryRows` over the same cells.
+
+    `FileRows.open(path)` opens a file; what else it takes is that of `open_source`.
+    """
+
+    def __init__(
+        self,
+        table: RowTable,
+        *,
+        source: Stored | None = None,
+        scaling: Scaling | None = None,
+        factors: Factors | None = None,
+        bounded: bool = False,
+    ) -> None:
+        self.table = table
+        self._source = FileStored(table) if source is None else source
+        n, D = self._source.shape
+        self._scaling = Scaling.of(D) if scaling is None else scaling
+        self._factors: Any = Ones(n) if factors is None else factors
+        self.bounded = bounded
+
+    @classmethod
+    def open(cls, given: Any, *, memory: int | str | None = None, **options: Any) -> FileRows:
+        """Open a path, a handle or a source."""
+        return cls(RowTable.of(given, memory, **options))
+
+    def _like(self, **facts: Any) -> FileRows:
+        return FileRows(self.table, **facts)
+
+    def paired(self, pairs: IntArray) -> FileRows:
+        """Return the differences of pairs of rows; both blocks of rows of a pair are read once."""
+        source = self._source
+        if isinstance(source, FileStored):
+            length = pair_block(*source.shape)
+            source = FileStored(self.table, BlockCache(self.table.source, length))
+        paired = PairedRows.of(source, pairs)
+        return self._like(source=paired, scaling=self._scaling, bounded=False)
+
+    def _narrowed(self, row_map: RowMap) -> Stored:
+        """Return narrower rows: in memory if they are few, else read again for every pass."""
+        if isinstance(row_map, Project | Sketch):
+            kept = NarrowedRows(self._source, self._scaling, self._factors, row_map)
+            if 8 * kept.shape[0] * kept.shape[1] > self.table.memory * KEPT_SHARE:
+                return kept
+        return super()._narrowed(row_map)

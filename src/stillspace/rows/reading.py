@@ -1,0 +1,221 @@
+"""Reading parts of a source: read-ahead, and the memory that it may take.
+
+A source that several threads may read at once is read by the threads that add up, each its own
+part. Any other source is read by one thread in windows, a window ahead of those that are in use.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import Future
+from threading import Lock, Thread
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from stillspace._typing import IntArray
+from stillspace.rows.sources.protocol import RowSource
+from stillspace.rows.threads import allowed_threads
+
+WINDOWS = 3
+"""Windows that are kept: the last one, the present one and the one ahead."""
+
+LARGEST_PART, LARGEST_WINDOW = 2**23, 2**26
+"""Bytes: larger parts do not make reading faster."""
+
+PART_SHARE, WINDOW_SHARE = 1 / 16, 1 / 16
+"""Share of the memory that all parts of the threads together, or one window, may take."""
+
+
+class Piece(NamedTuple):
+    """Rows `low…high` of an array are the table's rows from `first + low` on."""
+
+    X: Any
+    first: int
+    low: int
+    high: int
+
+
+def cell_bytes(source: RowSource) -> int:
+    """Return the bytes per row in memory; a source of sparse rows tells its own."""
+    told = getattr(source, "row_bytes", None)
+    if told is not None:
+        return max(int(told), 1)
+    return max(source.shape[1] * source.dtype.itemsize, 1)
+
+
+class DirectReader:
+    """Each thread reads for itself; the system is told what comes next."""
+
+    def __init__(self, source: RowSource, memory: int) -> None:
+        self._source = source
+        share = int(memory * PART_SHARE) // allowed_threads()
+        self.rows = max(min(share, LARGEST_PART) // cell_bytes(source), 1)
+
+    def pieces(self, start: int, stop: int, block: int) -> Iterator[Piece]:
+        """Yield the rows start…stop − 1 in pieces of whole blocks."""
+        step = max(self.rows // block, 1) * block
+        announce = getattr(self._source, "announce", None)
+        for at in range(start, stop, step):
+            end = min(at + step, stop)
+            if announce is not None and end < self._source.shape[0]:
+                announce(end, min(end + step, self._source.shape[0]))
+            yield Piece(self._source.read(at, end), at, 0, end - at)
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return rows by their numbers, which ascend."""
+        return self._source.take(numbers)
+
+
+class WindowReader:
+    """One thread reads at a time, one window ahead."""
+
+    def __init__(self, source: RowSource, memory: int) -> None:
+        self._source = source
+        size = min(int(memory * WINDOW_SHARE), LARGEST_WINDOW)
+        self.rows = max(size // cell_bytes(source), 1)
+        self._windows: OrderedDict[int, Future[Any]] = OrderedDict()
+        self._lock, self._reading = Lock(), Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _window_reader, (self._source, self.rows)
+
+    def pieces(self, start: int, stop: int, block: int) -> Iterator[Piece]:
+        """Yield the rows start…stop − 1 in pieces of whole blocks."""
+        at = start
+        while at < stop:
+            k = at // self.rows
+            first = k * self.rows
+            end = min(stop, first + self.rows)
+            whole = end - at if end == stop else (end - at) // block * block
+            if whole > 0:
+                yield Piece(self._window(k), first, at - first, at - first + whole)
+                at += whole
+            else:
+                end = min(at + block, stop)
+                yield Piece(self._copied(at, end), at, 0, end - at)
+                at = end
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return rows by their numbers, which ascend."""
+        with self._reading:
+            return self._source.take(numbers)
+
+    def _copied(self, start: int, stop: int) -> Any:
+        """Return rows that lie in several windows."""
+        parts = []
+        for k in range(start // self.rows, (stop - 1) // self.rows + 1):
+            first = k * self.rows
+            parts.append(self._window(k)[max(start - first, 0) : stop - first])
+        if sparse.issparse(parts[0]):
+            return sparse.vstack(parts, format="csr")
+        return np.concatenate(parts)
+
+    def _window(self, k: int) -> Any:
+        """Return a window; the next one is read in the meantime."""
+        with self._lock:
+            wanted = self._begun(k)
+            if (k + 1) * self.rows < self._source.shape[0]:
+                self._begun(k + 1)
+        return wanted.result()
+
+    def _begun(self, k: int) -> Future[Any]:
+        """Return the window, whose reading begins now unless it has begun before."""
+        if k in self._windows:
+            self._windows.move_to_end(k)
+            return self._windows[k]
+        found: Future[Any] = Future()
+        self._windows[k] = found
+        while len(self._windows) > WINDOWS:
+            self._windows.popitem(last=False)
+        Thread(target=self._read, args=(k, found), daemon=True).start()
+        return found
+
+    def _read(self, k: int, found: Future[Any]) -> None:
+        start = k * self.rows
+        try:
+            with self._reading:
+                found.set_result(
+                    self._source.read(start, min(start + self.rows, self._source.shape[0]))
+                )
+        except BaseException as error:  # whoever asks for the window is told
+            with self._lock:
+                self._windows.pop(k, None)
+            found.set_exception(error)
+
+
+class BlockCache:
+    """Blocks of rows that are read once and kept while pairs of their rows are asked for.
+
+    A pass over pairs needs two blocks at a time. Threads that are at the next pair of blocks, and
+    one block that is read anew, ask for a few more.
+    """
+
+    KEPT = 5
+
+    def __init__(self, source: RowSource, length: int) -> None:
+        self._source, self._length = source, length
+        self._blocks: OrderedDict[int, Future[Any]] = OrderedDict()
+        self._lock, self._reading = Lock(), Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockCache, (self._source, self._length)
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return rows by their numbers, which ascend."""
+        which = numbers // self._length
+        blocks, starts = np.unique(which, return_index=True)
+        if (
+            len(blocks) > self.KEPT - 2
+        ):  # pairs of the user's own: nothing would be found a second time
+            with self._reading:
+                return self._source.take(numbers)
+        ends = [*starts[1:].tolist(), len(numbers)]
+        found = [
+            self._block(k)[numbers[low:high] - k * self._length]
+            for k, low, high in zip(blocks.tolist(), starts.tolist(), ends, strict=True)
+        ]
+        if len(found) == 1:
+            return found[0]
+        stack = sparse.issparse(found[0])
+        return sparse.vstack(found, format="csr") if stack else np.concatenate(found)
+
+    def _block(self, k: int) -> Any:
+        with self._lock:
+            known = k in self._blocks
+            if not known:
+                self._blocks[k] = Future()
+            self._blocks.move_to_end(k)
+            while len(self._blocks) > self.KEPT:
+                self._blocks.popitem(last=False)
+            block = self._blocks[k]
+        if not known:
+            self._read(k, block)
+        return block.result()
+
+    def _read(self, k: int, block: Future[Any]) -> None:
+        start = k * self._length
+        try:
+            with self._reading:
+                end = min(start + self._length, self._source.shape[0])
+                block.set_result(self._source.read(start, end))
+        except BaseException as error:  # whoever asks for the block is told
+            with self._lock:
+                self._blocks.pop(k, None)
+            block.set_exception(error)
+
+
+def _window_reader(source: RowSource, rows: int) -> WindowReader:
+    reader = WindowReader(source, 1)
+    reader.rows = rows
+    return reader
+
+
+Reader = DirectReader | WindowReader
+
+
+def reader_of(source: RowSource, memory: int) -> Reader:
+    """Return the way of reading that suits a source."""
+    return (DirectReader if getattr(source, "parallel", False) else WindowReader)(source, memory)

@@ -1,0 +1,94 @@
+"""HDF5 files and AnnData's .h5ad files, read by h5py."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import h5py
+
+from stillspace.exceptions import DataFileError
+from stillspace.rows.sources.chunked import ArraySource, CsrSource
+
+ANNDATA_KEY = "X"
+
+
+def open_hdf5(path: str | os.PathLike[str], *, key: str | None = None) -> ArraySource | CsrSource:
+    """Open an HDF5 file; `key` names the dataset, or the group of a sparse matrix.
+
+    Without a key the file must have one two-dimensional dataset.
+    """
+    where = os.path.abspath(os.fspath(path))
+    file = _opened(where)
+    if key is None:
+        key = _only_table(file, where)
+    if key not in file:
+        msg = f"{where} has no {key!r}; give key, one of {', '.join(_tables(file)) or 'none'}."
+        raise DataFileError(msg)
+    return _source(file[key], where, partial(open_hdf5, where, key=key))
+
+
+def open_h5ad(path: str | os.PathLike[str], *, key: str = ANNDATA_KEY) -> ArraySource | CsrSource:
+    """Open the matrix of an AnnData file; `key` names another one, such as "layers/counts"."""
+    where = os.path.abspath(os.fspath(path))
+    source = open_hdf5(where, key=key)
+    source._again = partial(open_h5ad, where, key=key)
+    source.names = _variable_names(_opened(where), source.shape[1])
+    return source
+
+
+def open_h5py(handle: Any, *, key: str | None = None) -> ArraySource | CsrSource:
+    """Take an open dataset or group of h5py; `key` names a part of a group."""
+    part = handle if key is None else handle[key]
+    path = os.path.abspath(part.file.filename)
+    if isinstance(part, h5py.File):
+        return open_hdf5(path)
+    return _source(part, path, partial(open_hdf5, path, key=part.name))
+
+
+def _opened(path: str) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except OSError:
+        msg = f"{path} is no readable HDF5 file on this machine; check the path, or write it again."
+        raise DataFileError(msg) from None
+
+
+def _source(part: Any, path: str, again: Any) -> ArraySource | CsrSource:
+    if isinstance(part, h5py.Group):
+        return CsrSource(part, "sparse rows of HDF5", path, again)
+    return ArraySource(part, "HDF5 dataset", path, again)
+
+
+def _tables(file: h5py.File) -> list[str]:
+    """Return the names of the two-dimensional datasets."""
+    found: list[str] = []
+
+    def look(name: str, part: Any) -> None:
+        if isinstance(part, h5py.Dataset) and part.ndim == 2:
+            found.append(name)
+
+    file.visititems(look)
+    return found
+
+
+def _only_table(file: h5py.File, path: str) -> str:
+    tables = _tables(file)
+    if len(tables) != 1:
+        several = f"has {len(tables)} two-dimensional datasets"
+        msg = f"{path} {several}; give key, one of {', '.join(tables) or 'none'}."
+        raise DataFileError(msg)
+    return tables[0]
+
+
+def _variable_names(file: h5py.File, D: int) -> tuple[str, ...] | None:
+    """Return the names of the variables of an AnnData file, if they are usable."""
+    var = file.get("var")
+    if not isinstance(var, h5py.Group):
+        return None
+    column = var.get(str(var.attrs.get("_index", "_index")))
+    if not isinstance(column, h5py.Dataset) or column.shape != (D,):
+        return None
+    names = tuple(str(name) for name in column.asstr()[:])
+    return names if len(set(names)) == D else None

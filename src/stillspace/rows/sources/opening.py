@@ -1,0 +1,145 @@
+"""From a path, a handle or an array of another library to a source of rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stillspace.exceptions import DataFileError
+from stillspace.rows.sources.protocol import RowSource
+
+_HERE = "stillspace.rows.sources"
+
+SUFFIXES: dict[str, str] = {
+    ".npy": f"{_HERE}.raw:open_npy",
+    ".bin": f"{_HERE}.raw:open_raw",
+    ".raw": f"{_HERE}.raw:open_raw",
+    ".parquet": f"{_HERE}.arrow:open_parquet",
+    ".pq": f"{_HERE}.arrow:open_parquet",
+    ".arrow": f"{_HERE}.arrow:open_ipc",
+    ".feather": f"{_HERE}.arrow:open_ipc",
+    ".ipc": f"{_HERE}.arrow:open_ipc",
+    ".h5": f"{_HERE}.hdf5:open_hdf5",
+    ".hdf5": f"{_HERE}.hdf5:open_hdf5",
+    ".h5ad": f"{_HERE}.hdf5:open_h5ad",
+    ".zarr": f"{_HERE}.zarrs:open_zarr",
+    ".bed": f"{_HERE}.plink:open_bed",
+}
+"""Which function opens a file, by the end of its name: `module:function(path, **options)`."""
+
+HANDLES: dict[str, str] = {
+    "h5py._hl.dataset.Dataset": f"{_HERE}.hdf5:open_h5py",
+    "h5py._hl.group.Group": f"{_HERE}.hdf5:open_h5py",
+    "zarr.core.array.Array": f"{_HERE}.zarrs:open_zarr_handle",
+    "zarr.core.group.Group": f"{_HERE}.zarrs:open_zarr_handle",
+    "dask.array.core.Array": f"{_HERE}.dasks:open_dask_array",
+}
+"""Which function opens an object, by the full name of its type or of a base of it."""
+
+
+def is_source(X: Any) -> bool:
+    """Whether `open_source` takes it: a path, a handle, a memory map or a source."""
+    if isinstance(X, str | os.PathLike) or _is_open(X):
+        return True
+    if isinstance(X, np.memmap):
+        return _mapped(X) is not None
+    return _handle_opener(X) is not None or _path_of(X) is not None
+
+
+def open_source(given: Any, **options: Any) -> RowSource:
+    """Open rows that are not in memory; no cell is read.
+
+    Parameters
+    ----------
+    given : path, handle or source
+        A path (str or PathLike) to a file or to a folder of part files; an open binary file; an
+        object of a library that is listed in docs/scale.md; or a `RowSource`, which is returned.
+    **options
+        What the format needs besides: `columns` (Parquet, Arrow), `key` (HDF5, .h5ad, Zarr),
+        `dtype` and `columns` or `shape` (raw files).
+    """
+    if _is_open(given):
+        return _without_options(given, options)
+    if isinstance(given, np.memmap):
+        found = _mapped(given)
+        if found is not None:
+            return _without_options(found, options)
+    opener = _handle_opener(given)
+    if opener is not None:
+        return _called(opener, given, options)
+    path = given if isinstance(given, str | os.PathLike) else _path_of(given)
+    if path is None:
+        msg = (
+            f"A {type(given).__name__} is no source of rows; pass a path, an open file, or a "
+            "source of stillspace.rows.sources."
+        )
+        raise TypeError(msg)
+    return _opened(Path(path), options)
+
+
+def _is_open(X: Any) -> bool:
+    """Whether it is a source; a data frame, whose columns are attributes, is none."""
+    return not hasattr(X, "__array__") and isinstance(X, RowSource)
+
+
+def _opened(path: Path, options: dict[str, Any]) -> RowSource:
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        return _called(SUFFIXES[suffix], path, options)
+    if path.is_dir():
+        from stillspace.rows.sources.stacked import open_folder  # noqa: PLC0415
+
+        return open_folder(path, options)
+    if not path.exists():
+        msg = f"{path} does not exist on this machine; check the path."
+        raise DataFileError(msg)
+    known = ", ".join(sorted(SUFFIXES))
+    msg = f"{path} has no known format; the name of a file of rows must end in one of {known}."
+    raise DataFileError(msg)
+
+
+def _without_options(source: RowSource, options: dict[str, Any]) -> RowSource:
+    if options:
+        msg = f"{', '.join(options)}: options are for paths and handles; this source is open."
+        raise TypeError(msg)
+    return source
+
+
+def _mapped(X: np.memmap[Any, Any]) -> RowSource | None:
+    from stillspace.rows.sources.raw import open_map  # noqa: PLC0415
+
+    return open_map(X)
+
+
+def _handle_opener(X: Any) -> str | None:
+    if isinstance(X, np.ndarray):
+        return None
+    for kind in type(X).__mro__:
+        found = HANDLES.get(f"{kind.__module__}.{kind.__qualname__}")
+        if found is not None:
+            return found
+    return None
+
+
+def _path_of(X: Any) -> str | None:
+    """Return the path of an open binary file."""
+    name = getattr(X, "name", None)
+    binary = "b" in str(getattr(X, "mode", ""))
+    is_file = callable(getattr(X, "fileno", None)) and callable(getattr(X, "readinto", None))
+    return name if is_file and binary and isinstance(name, str) else None
+
+
+def _called(where: str, given: Any, options: dict[str, Any]) -> RowSource:
+    module, name = where.split(":")
+    try:
+        opener: Callable[..., RowSource] = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        shown = given if isinstance(given, Path) else f"A {type(given).__name__}"
+        msg = f"{shown} needs the package {error.name}: pip install 'stillspace[files]'."
+        raise ImportError(msg) from None
+    return opener(given, **options)

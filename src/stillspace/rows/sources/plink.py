@@ -1,0 +1,184 @@
+"""PLINK .bed files: two bits per genotype call.
+
+A row is an individual, a column is a variant, a cell is the number of copies of the first allele
+(A1), and a missing call is NaN, as bed-reader gives them. Rows can be read from files in
+individual-major order. PLINK writes variant-major (SNP-major) files; `rewritten` turns one into
+the other, once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stillspace._typing import AnyArray, IntArray
+from stillspace.exceptions import DataFileError
+from stillspace.kernels.calls_of_two_bits import transpose_calls
+from stillspace.rows.sources.files import OpenFile, unreadable
+from stillspace.rows.sources.runs import take_by_runs
+
+MAGIC = b"\x6c\x1b"
+BY_INDIVIDUALS, BY_VARIANTS = 0, 1
+HEADER = 3
+GAP_BYTES, RUN_BYTES = 2**14, 2**22
+
+COPIES = np.array([2.0, np.nan, 1.0, 0.0], dtype=np.float32)
+"""Copies of A1 for each of the four codes."""
+
+
+def _table() -> AnyArray:
+    """Return the four cells of each byte, as one item of 16 bytes each."""
+    codes = (np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3
+    return np.ascontiguousarray(COPIES[codes]).view(np.complex128).reshape(256)
+
+
+_CELLS = _table()
+
+
+@dataclass(frozen=True, slots=True)
+class BedSource:
+    """Individuals of a .bed file in individual-major order."""
+
+    file: OpenFile
+    shape: tuple[int, int]
+    names: tuple[str, ...] | None = None
+    parallel = True
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float32: 0, 1, 2 or NaN."""
+        return np.dtype(np.float32)
+
+    @property
+    def packed(self) -> int:
+        """Bytes per row in the file."""
+        return -(-self.shape[1] // 4)
+
+    def read(self, start: int, stop: int) -> AnyArray:
+        """Return rows."""
+        calls = np.empty(((stop - start) * self.packed,), dtype=np.uint8)
+        self.file.read_into(HEADER + start * self.packed, calls)
+        cells = _CELLS[calls].view(np.float32).reshape(stop - start, 4 * self.packed)
+        return np.ascontiguousarray(cells[:, : self.shape[1]])
+
+    def take(self, numbers: IntArray) -> AnyArray:
+        """Return chosen rows: near ones by one read."""
+        gap, longest = GAP_BYTES // self.packed, RUN_BYTES // (16 * self.packed)
+        found = take_by_runs(self.read, numbers, gap + 1, longest)
+        return self.read(0, 0) if found is None else np.asarray(found)
+
+    def announce(self, start: int, stop: int) -> None:
+        """Have the system bring rows nearer."""
+        self.file.announce(HEADER + start * self.packed, (stop - start) * self.packed)
+
+    def describe(self) -> str:
+        """Return what it is."""
+        return f"PLINK .bed file, {self.shape[1]} variants, in {self.file.path}"
+
+
+def open_bed(path: str | os.PathLike[str]) -> BedSource:
+    """Open a .bed file in individual-major order, with its .bim and .fam beside it."""
+    file, order, n, D = _checked(path)
+    if order != BY_INDIVIDUALS:
+        msg = (
+            f"{file.path} is in variant-major (SNP-major) order, in which no row can be read by "
+            f"itself; rewrite it once: stillspace convert {file.path} NEW.bed"
+        )
+        raise DataFileError(msg)
+    return BedSource(file, (n, D))
+
+
+def rewritten(
+    path: str | os.PathLike[str], target: str | os.PathLike[str], memory: int = 2**28
+) -> Path:
+    """Write a variant-major .bed file in individual-major order, with its .bim and .fam.
+
+    The parts of the new file have the name of `target`; a file that is there already is not
+    overwritten. `memory` bounds the buffers, in bytes.
+    """
+    file, order, n, D = _checked(path)
+    if order != BY_VARIANTS:
+        msg = f"{file.path} is in individual-major order already; it can be read as it is."
+        raise DataFileError(msg)
+    new = Path(target).with_suffix(".bed")
+    for end in (".bed", ".bim", ".fam"):
+        if new.with_suffix(end).exists():
+            msg = f"{new.with_suffix(end)} exists already and is not overwritten; give a new name."
+            raise DataFileError(msg)
+    temporary = new.with_name(f".{new.name}.part")
+    try:
+        with temporary.open("xb") as out:
+            out.write(MAGIC + bytes([BY_INDIVIDUALS]))
+            for rows in _turned(file, n, D, memory):
+                out.write(rows)
+            out.flush()
+            os.fsync(out.fileno())
+        for end in (".bim", ".fam"):
+            shutil.copyfile(Path(file.path).with_suffix(end), new.with_suffix(end))
+        os.replace(temporary, new)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        msg = f"{new} cannot be written ({why}); nothing was overwritten: free some space."
+        raise DataFileError(msg) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+        if not new.exists():
+            for end in (".bim", ".fam"):
+                new.with_suffix(end).unlink(missing_ok=True)
+    return new
+
+
+def _turned(file: OpenFile, n: int, D: int, memory: int) -> Any:
+    """Yield packed rows of individuals, a block of individuals at a time."""
+    width, packed = -(-n // 4), -(-D // 4)
+    people = max(memory // 2 // packed // 4, 1) * 4
+    variants = max(memory // 2 // (people // 4), 1)
+    for first in range(0, n, people):
+        low, high = first // 4, min(-(-(first + people) // 4), width)
+        rows = np.zeros((min(people, n - first), packed), dtype=np.uint8)
+        for at in range(0, D, variants):
+            count = min(variants, D - at)
+            tile = np.empty((count, high - low), dtype=np.uint8)
+            if high - low == width:
+                file.read_into(HEADER + at * width, tile.reshape(-1))
+            else:
+                for j in range(count):
+                    file.read_into(HEADER + (at + j) * width + low, tile[j])
+            transpose_calls(tile, at, rows)
+        yield rows
+
+
+def _checked(path: str | os.PathLike[str]) -> tuple[OpenFile, int, int, int]:
+    """Return the open file, its order, and the numbers of individuals and variants."""
+    file = OpenFile(path)
+    D, n = (_lines(Path(file.path).with_suffix(end)) for end in (".bim", ".fam"))
+    head = file.read(0, HEADER) if file.size >= HEADER else b""
+    if head[:2] != MAGIC or head[2] not in (BY_INDIVIDUALS, BY_VARIANTS):
+        msg = f"{file.path} is no PLINK 1 .bed file; convert it with plink --make-bed."
+        raise DataFileError(msg)
+    outer, inner = (n, D) if head[2] == BY_INDIVIDUALS else (D, n)
+    needed = HEADER + outer * -(-inner // 4)
+    if file.size != needed:
+        msg = (
+            f"{file.path} has {file.size} bytes, and its .bim and .fam ask for {needed}: the three "
+            "files do not belong together, or one of them is truncated."
+        )
+        raise DataFileError(msg)
+    return file, head[2], n, D
+
+
+def _lines(path: Path) -> int:
+    """Count the lines of a text file."""
+    count, last = 0, b"\n"
+    try:
+        with path.open("rb") as file:
+            while part := file.read(2**20):
+                count, last = count + part.count(b"\n"), part[-1:]
+    except OSError as error:
+        raise unreadable(str(path), error) from None
+    return count + (last != b"\n")

@@ -1,0 +1,55 @@
+"""What every source of rows offers: shape, type and names first, then rows by their numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from stillspace._typing import IntArray
+
+STORAGE_TYPES = tuple(np.dtype(t) for t in (np.float64, np.float32, np.int8, np.uint8))
+"""Types of cells that are read as they are; cells of any other type become float64."""
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows of a table outside memory: a file, several files, an array of another library.
+
+    Whoever makes a source checks everything that can be told without reading a cell: format,
+    columns, types and sizes. So a fit refuses a wrong file before a privacy budget is charged.
+    Missing cells are NaN. A source that may be read by several threads at once says so by an
+    attribute `parallel = True`; all other sources are read by one thread at a time.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D): the number of rows and of columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the cells that `read` returns: one of `STORAGE_TYPES`."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if they have names."""
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return the rows start…stop − 1: an array (stop − start, D) or sparse rows (CSR)."""
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return the rows of these numbers, which ascend and may repeat."""
+
+    def describe(self) -> str:
+        """Return what the source is, in words: no cell, and not the number of rows."""
+
+
+def storage_type(dtype: Any) -> np.dtype[Any]:
+    """Return the type in which cells of a real type are handed over."""
+    dtype = np.dtype(dtype).newbyteorder("=")
+    return dtype if dtype in STORAGE_TYPES else np.dtype(np.float64)
+
+
+def is_real(dtype: Any) -> bool:
+    """Whether cells of this type are real numbers."""
+    return np.dtype(dtype).kind in "biuf"

@@ -1,0 +1,166 @@
+"""Arrays in files, .npy or raw, read by position and never mapped into memory.
+
+A map of a file that another program shortens ends the process (SIGBUS). A read ends in an error.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.lib.format as npy
+
+from stillspace._typing import AnyArray, IntArray
+from stillspace.exceptions import DataFileError
+from stillspace.rows.sources.files import OpenFile
+from stillspace.rows.sources.protocol import is_real, storage_type
+from stillspace.rows.sources.runs import take_by_runs
+
+GAP_BYTES = 2**14
+"""Two chosen rows that are nearer than this are read by one call of the system."""
+
+RUN_BYTES = 2**22
+"""Bytes per call of the system when rows are chosen."""
+
+_HEADER_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class RawSource:
+    """Rows (n, D) of one type, one after another or column by column, from an offset on."""
+
+    file: OpenFile
+    offset: int
+    shape: tuple[int, int]
+    stored: np.dtype[Any]
+    by_columns: bool = False
+    what: str = "a raw array"
+    names: tuple[str, ...] | None = None
+    parallel = True
+
+    def __post_init__(self) -> None:
+        if not is_real(self.stored):
+            msg = f"{self.file.path} holds cells of type {self.stored}; real numbers are needed."
+            raise DataFileError(msg)
+        needed = self.offset + self.shape[0] * self.shape[1] * self.stored.itemsize
+        if self.file.size < needed:
+            msg = (
+                f"{self.file.path} is truncated: its shape and type need {needed} bytes, and it "
+                f"has {self.file.size}; write the file again."
+            )
+            raise DataFileError(msg)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the cells that are handed over."""
+        return storage_type(self.stored)
+
+    def read(self, start: int, stop: int) -> AnyArray:
+        """Return rows."""
+        D = self.shape[1]
+        if self.by_columns:
+            columns = np.empty((D, stop - start), dtype=self.stored)
+            step = self.shape[0] * self.stored.itemsize
+            for j in range(D):
+                at = self.offset + j * step + start * self.stored.itemsize
+                self.file.read_into(at, _bytes(columns[j]))
+            return self._converted(columns.T)
+        cells = np.empty((stop - start, D), dtype=self.stored)
+        self.file.read_into(self._position(start), _bytes(cells))
+        return self._converted(cells)
+
+    def take(self, numbers: IntArray) -> AnyArray:
+        """Return chosen rows: near ones by one read."""
+        gap, longest = GAP_BYTES // self._row_bytes + 1, RUN_BYTES // self._row_bytes
+        found = take_by_runs(self.read, numbers, gap, longest)
+        return self.read(0, 0) if found is None else np.asarray(found)
+
+    def describe(self) -> str:
+        """Return what it is."""
+        return f"{self.what}, {self.shape[1]} columns of {self.stored.name}, in {self.file.path}"
+
+    def announce(self, start: int, stop: int) -> None:
+        """Have the system bring rows nearer."""
+        if not self.by_columns:
+            self.file.announce(self._position(start), (stop - start) * self._row_bytes)
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.shape[1] * self.stored.itemsize
+
+    def _position(self, row: int) -> int:
+        return self.offset + row * self._row_bytes
+
+    def _converted(self, cells: AnyArray) -> AnyArray:
+        if cells.dtype == self.dtype and cells.dtype.isnative:
+            return cells
+        with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
+            return cells.astype(self.dtype)
+
+
+def _bytes(cells: AnyArray) -> AnyArray:
+    """Return the memory of a contiguous array; bytes know no order of their own."""
+    return cells.reshape(-1).view(np.uint8)
+
+
+def open_npy(path: str | os.PathLike[str]) -> RawSource:
+    """Open a .npy file of two dimensions; its header is checked, no cell is read."""
+    file = OpenFile(path)
+    header = io.BytesIO(file.read(0, min(file.size, _HEADER_BYTES)))
+    try:
+        version = npy.read_magic(header)
+        # Version 3 is for structured arrays, whose cells are no numbers.
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        shape, by_columns, dtype = readers[version](header)
+    except (ValueError, OSError, KeyError):
+        msg = f"{file.path} is no .npy file of numbers; write it with numpy.save."
+        raise DataFileError(msg) from None
+    if len(shape) != 2:
+        msg = f"{file.path} holds an array of {len(shape)} dimensions; rows and columns are needed."
+        raise DataFileError(msg)
+    order = by_columns and shape[1] > 1
+    return RawSource(file, header.tell(), shape, dtype, order, what="a .npy array")
+
+
+def open_raw(
+    path: str | os.PathLike[str],
+    *,
+    dtype: Any,
+    columns: int | None = None,
+    shape: tuple[int, int] | None = None,
+    offset: int = 0,
+    order: str = "C",
+) -> RawSource:
+    """Open a file that holds nothing but cells; give its type, and its shape or columns."""
+    file = OpenFile(path)
+    stored = np.dtype(dtype)
+    if shape is None:
+        if columns is None:
+            msg = f"{file.path} does not tell its shape: give columns or shape."
+            raise DataFileError(msg)
+        rows, rest = divmod(file.size - offset, columns * stored.itemsize)
+        if rest:
+            msg = f"{file.path} does not hold whole rows of {columns} cells of {stored}."
+            raise DataFileError(msg)
+        shape = rows, columns
+    return RawSource(file, offset, shape, stored, order == "F")
+
+
+def open_map(mapped: np.memmap[Any, Any]) -> RawSource | None:
+    """Return the file behind a memory map of whole rows; None where only the map has its cells."""
+    base, path = getattr(mapped, "_mmap", None), getattr(mapped, "filename", None)
+    if base is None or path is None or mapped.mode == "c" or mapped.ndim != 2:
+        return None
+    if not (mapped.flags.c_contiguous or mapped.flags.f_contiguous):
+        return None
+    # A view keeps the offset of the map that it was cut from, so its own one is counted here.
+    begin = np.frombuffer(base, dtype=np.uint8).__array_interface__["data"][0]
+    page = mapped.offset - mapped.offset % mmap.ALLOCATIONGRANULARITY
+    offset = mapped.__array_interface__["data"][0] - begin + page
+    by_columns = not mapped.flags.c_contiguous
+    shape = (mapped.shape[0], mapped.shape[1])
+    return RawSource(OpenFile(path), offset, shape, mapped.dtype, by_columns, what="a mapped array")

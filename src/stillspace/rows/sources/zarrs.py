@@ -1,0 +1,44 @@
+"""Zarr arrays, and AnnData's sparse matrices in Zarr groups."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import zarr
+
+from stillspace.exceptions import DataFileError
+from stillspace.rows.sources.chunked import ArraySource, CsrSource
+
+
+def open_zarr(path: str | os.PathLike[str], *, key: str | None = None) -> ArraySource | CsrSource:
+    """Open a Zarr array; of a group `key` names the part, "X" by default."""
+    where = os.path.abspath(os.fspath(path))
+    try:
+        found = zarr.open(where, mode="r")
+    except Exception:  # the library has many errors for what is no array of its own
+        msg = f"{where} is no readable Zarr array on this machine; check the path."
+        raise DataFileError(msg) from None
+    return _source(found, where, key)
+
+
+def open_zarr_handle(handle: Any, *, key: str | None = None) -> ArraySource | CsrSource:
+    """Take an open array or group of zarr."""
+    root = getattr(handle.store_path.store, "root", None)
+    where = "" if root is None else os.path.join(str(root), handle.store_path.path)
+    return _source(handle, where, key)
+
+
+def _source(found: Any, where: str, key: str | None) -> ArraySource | CsrSource:
+    again = partial(open_zarr, where, key=key) if where else None
+    part = found
+    if isinstance(found, zarr.Group) and (key is not None or "indptr" not in found):
+        name = "X" if key is None else key
+        if name not in found:
+            msg = f"{where or 'The Zarr group'} has no {name!r}; give key, the name of a part."
+            raise DataFileError(msg)
+        part = found[name]
+    if isinstance(part, zarr.Group):
+        return CsrSource(part, "sparse rows of Zarr", where, again)
+    return ArraySource(part, "Zarr array", where, again)

@@ -1,0 +1,219 @@
+"""HDF5, AnnData, Zarr, PLINK and Dask: the rows of an array, with its bits."""
+
+import os
+import pickle
+
+import bed_reader
+import dask.array
+import h5py
+import numpy as np
+import pytest
+import zarr
+from scipy import sparse
+from typer.testing import CliRunner
+
+from stillspace.cli.app import app
+from stillspace.exceptions import DataFileError
+from stillspace.parts.queries import Glad
+from stillspace.rows import Affine, FileRows, MemoryRows, Sphere
+from stillspace.rows.sources import RowSource, open_source
+from stillspace.rows.sources.plink import rewritten
+from tests.conftest import random_basis
+
+N, D = 403, 30
+
+
+@pytest.fixture(scope="module")
+def dense():
+    return np.random.default_rng(0).standard_normal((N, D)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    rng = np.random.default_rng(1)
+    return sparse.csr_matrix(rng.poisson(0.3, (N, D)).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def calls():
+    return np.random.default_rng(2).choice([0.0, 1.0, 2.0, np.nan], (N, D)).astype(np.float32)
+
+
+def write_csr(group, X):
+    group.attrs["encoding-type"] = "csr_matrix"
+    group.attrs["shape"] = list(X.shape)
+    for name in ("data", "indices", "indptr"):
+        create = group.create_dataset if isinstance(group, h5py.Group) else group.create_array
+        create(name, data=getattr(X, name))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, dense, counts, calls):
+    path = tmp_path_factory.mktemp("formats")
+    with h5py.File(path / "X.h5", "w") as file:
+        file.create_dataset("a/table", data=dense, chunks=(50, D), compression="gzip")
+        file.create_dataset("one", data=np.arange(4))
+    with h5py.File(path / "X.h5ad", "w") as file:
+        write_csr(file.create_group("X"), counts)
+        file.create_dataset("layers/dense", data=dense)
+        names = [f"gene{j}" for j in range(D)]
+        file.create_dataset("var/_index", data=names, dtype=h5py.string_dtype())
+        file["var"].attrs["_index"] = "_index"
+    array = zarr.create_array(path / "X.zarr", shape=dense.shape, chunks=(64, 16), dtype="f4")
+    array[:] = dense
+    group = zarr.create_group(path / "csr.zarr")
+    write_csr(group.create_group("X"), counts)
+    bed_reader.to_bed(path / "people.bed", calls)
+    rewritten(path / "people.bed", path / "rows.bed")
+    return path
+
+
+CASES = {
+    "X.h5": ("dense", {}),
+    "X.h5ad": ("counts", {}),
+    "layer": ("dense", {"key": "layers/dense"}),
+    "X.zarr": ("dense", {}),
+    "csr.zarr": ("counts", {}),
+    "rows.bed": ("calls", {}),
+    "dask": ("dense", {}),
+}
+
+
+@pytest.fixture(params=CASES)
+def opened(request, folder, dense, counts, calls):
+    """A source, and the array that it must give."""
+    kind, options = CASES[request.param]
+    want = {"dense": dense, "counts": counts, "calls": calls}[kind]
+    if request.param == "dask":
+        return open_source(dask.array.from_array(dense, chunks=(90, 7))), want
+    name = "X.h5ad" if request.param == "layer" else request.param
+    return open_source(folder / name, **options), want
+
+
+def array(rows):
+    return rows.toarray() if sparse.issparse(rows) else rows
+
+
+def test_rows_by_their_numbers(opened):
+    source, want = opened
+    assert isinstance(source, RowSource)
+    assert source.shape == (N, D)
+    want = array(want)
+    for copy in (source, pickle.loads(pickle.dumps(source))):
+        for low, high in ((0, 5), (60, 70), (0, N), (N - 1, N), (4, 4)):
+            assert np.array_equal(array(copy.read(low, high)), want[low:high], equal_nan=True)
+        numbers = np.array([0, 0, 49, 50, 64, 65, 300, 402])
+        assert np.array_equal(array(copy.take(numbers)), want[numbers], equal_nan=True)
+        assert copy.take(np.empty(0, dtype=np.int64)).shape == (0, D)
+    assert str(N) not in source.describe()
+
+
+@pytest.mark.parametrize("rows_per_window", [1, 17, 1000])
+def test_sums_have_the_bits_of_sums_in_memory(opened, rows_per_window):
+    source, X = opened
+    V = random_basis(np.random.default_rng(3), D, 2)
+    numbers = np.random.default_rng(4).integers(0, N, 200)
+    rows = FileRows.open(source)
+    rows.table.reader.rows = rows_per_window
+    view = (Affine.of(np.full(D, 0.3), holes=True), Sphere())
+    got, want = (r.through(view[0]).through(view[1]) for r in (rows, MemoryRows.of(X)))
+    for chosen in (None, numbers):
+        sums = [r.add(Glad(D, 2), V, chosen) for r in (got, want)]
+        assert np.array_equal(*sums)
+
+
+def test_names_of_variables(folder):
+    assert open_source(folder / "X.h5ad").names == tuple(f"gene{j}" for j in range(D))
+
+
+def test_handles(folder, dense, counts):
+    with h5py.File(folder / "X.h5", "r") as file:
+        for handle in (file, file["a/table"]):
+            assert np.array_equal(open_source(handle).read(3, 7), dense[3:7])
+    with h5py.File(folder / "X.h5ad", "r") as file:
+        assert np.array_equal(open_source(file["X"]).read(3, 7).toarray(), counts[3:7].toarray())
+    assert np.array_equal(open_source(zarr.open(folder / "X.zarr")).read(3, 7), dense[3:7])
+
+
+def test_what_does_not_fit_together_is_refused_by_name(folder, tmp_path, dense):
+    with h5py.File(tmp_path / "two.h5", "w") as file:
+        file["a"], file["b"] = dense, dense
+    with pytest.raises(DataFileError, match="2 two-dimensional datasets; give key, one of a, b"):
+        open_source(tmp_path / "two.h5")
+    with pytest.raises(DataFileError, match="has no 'c'"):
+        open_source(tmp_path / "two.h5", key="c")
+    with h5py.File(tmp_path / "csc.h5ad", "w") as file:
+        file.create_group("X").attrs["encoding-type"] = "csc_matrix"
+    with pytest.raises(DataFileError, match=r"holds a csc_matrix; write the matrix as compressed"):
+        open_source(tmp_path / "csc.h5ad")
+    (tmp_path / "no.h5").write_bytes(b"nothing")
+    with pytest.raises(DataFileError, match="no readable HDF5 file"):
+        open_source(tmp_path / "no.h5")
+    with pytest.raises(DataFileError, match="no readable Zarr array"):
+        open_source(tmp_path / "none.zarr")
+    unknown = dask.array.from_array(dense, chunks=(90, D))
+    with pytest.raises(DataFileError, match="compute_chunk_sizes"):
+        open_source(unknown[unknown[:, 0] > 0])
+
+
+def test_a_file_of_hdf5_that_changes(folder, tmp_path):
+    path = tmp_path / "X.h5"
+    path.write_bytes((folder / "X.h5").read_bytes())
+    source = open_source(path)
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(DataFileError, match=r"X\.h5 changed"):
+        source.read(0, 5)
+
+
+def test_a_damaged_chunk_gives_one_sentence(folder, tmp_path):
+    content = bytearray((folder / "X.h5").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4000] = bytes(4000)
+    (tmp_path / "X.h5").write_bytes(content)
+    with pytest.raises(DataFileError, match=r"A part of HDF5 dataset.*cannot be decoded"):
+        open_source(tmp_path / "X.h5").read(0, N)
+
+
+def test_convert_writes_what_bed_reader_reads(folder, tmp_path, calls):
+    new = rewritten(folder / "people.bed", tmp_path / "small.bed", memory=2**10)
+    assert new.read_bytes() == (folder / "rows.bed").read_bytes()
+    assert np.array_equal(open_source(new).read(0, N), calls, equal_nan=True)
+    assert bed_reader.open_bed(folder / "people.bed").read().shape == (N, D)
+    assert new.with_suffix(".fam").read_text() == (folder / "people.fam").read_text()
+    with pytest.raises(DataFileError, match=r"small\.bed exists already and is not overwritten"):
+        rewritten(folder / "people.bed", new)
+    with pytest.raises(DataFileError, match="individual-major order already"):
+        rewritten(folder / "rows.bed", tmp_path / "other.bed")
+    with pytest.raises(DataFileError, match=r"rewrite it once: stillspace convert .*people\.bed"):
+        open_source(folder / "people.bed")
+
+
+def test_a_full_disk_leaves_nothing_behind(folder, tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataFileError, match=r"cannot be written \(No space left on device\)"):
+        rewritten(folder / "people.bed", tmp_path / "new.bed")
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_plink_that_do_not_belong_together(folder, tmp_path):
+    for end in ("bed", "bim", "fam"):
+        (tmp_path / f"X.{end}").write_bytes((folder / f"rows.{end}").read_bytes())
+    lines = (tmp_path / "X.fam").read_text().splitlines(keepends=True)
+    (tmp_path / "X.fam").write_text("".join(lines[:-1]))
+    with pytest.raises(DataFileError, match="do not belong together"):
+        open_source(tmp_path / "X.bed")
+    (tmp_path / "X.fam").unlink()
+    with pytest.raises(DataFileError, match=r"X\.fam cannot be opened"):
+        open_source(tmp_path / "X.bed")
+
+
+def test_the_command_converts(folder, tmp_path):
+    run = CliRunner().invoke(app, ["convert", str(folder / "people.bed"), str(tmp_path / "n.bed")])
+    assert run.exit_code == 0, run.output
+    assert (tmp_path / "n.bed").read_bytes() == (folder / "rows.bed").read_bytes()
+    again = CliRunner().invoke(app, ["convert", str(folder / "rows.bed"), str(tmp_path / "n.bed")])
+    assert again.exit_code != 0
+    assert "individual-major order already" in again.output
