@@ -52,6 +52,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.filterwarnings("ignore", module="distributed")
         for kind, text in blocks(page):
             if kind == "sh":
                 run_commands(text, monkeypatch)
