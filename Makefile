@@ -30,16 +30,16 @@ demo: $(DEMO_STAMP)  ## the main job: a private robust fit, its guarantee and it
 test: $(STAMP)  ## all tests; about 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
+browser: $(STAMP)  ## Chromium for the tests of the report; without one they are skipped
+	timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
+	  || { test "$$(id -u)" = 0 && timeout 300 apt-get install -y --no-install-recommends chromium; } \
+	  || echo "There is no Chromium: the tests of the report in a browser are skipped."
+
 docs: $(DOCS_STAMP)  ## the site in build/site, warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -b html docs build/site
 
 dist:  ## source archive and wheel in dist; needs the package `build`
 	$(PYTHON) -m build
-
-browser: $(STAMP)  ## Chromium for the tests of the report; without one they are skipped
-	timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
-	  || { test "$$(id -u)" = 0 && timeout 300 apt-get install -y --no-install-recommends chromium; } \
-	  || echo "There is no Chromium: the tests of the report in a browser are skipped."
 
 check: $(STAMP)  ## linters, formatting, strict types, layering
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """Changes of staged plans, row maps, exact sums and the run that owns the ledger."""
 
-from evidence._mutant import PTR, SOURCE, Mutant
+from evidence._mutant import PTR, QUERIES, SOURCE, Mutant
 
 
 def contract(test: str) -> tuple[str, ...]:
@@ -18,6 +18,8 @@ SLACK = (
 )
 
 STANDARDISER = ("tests/methods/test_standardiser.py",)
+
+PICTURES = ("tests/methods/test_pictures.py",)
 
 STAGED = [
     Mutant(
@@ -368,6 +370,38 @@ STAGED = [
         "return replace(asking, zoomed=state.zoomed + share, zooms=state.zooms + 1)",
         "return replace(asking, zooms=state.zooms + 1)",
         tests=STANDARDISER,
+    ),
+    Mutant(
+        "a row is counted in two cells of a map",
+        "parts/queries/distances.py",
+        "        out += counts.reshape(self.shape)\n",
+        "        out += counts.reshape(self.shape)\n        out.flat[0] += XT.shape[1]\n",
+        tests=PICTURES,
+    ),
+    Mutant(
+        "a map has the bound of a sum of numbers",
+        "parts/queries/distances.py",
+        'name: ClassVar[str] = "map of the scores"\n'
+        "    norm_bound: ClassVar[float] = 1.0\n"
+        "    difference_bound: ClassVar[float] = sqrt(2.0)",
+        'name: ClassVar[str] = "map of the scores"\n'
+        "    norm_bound: ClassVar[float] = 1.0\n"
+        "    difference_bound: ClassVar[float] = 1.0",
+        tests=(*QUERIES, *PICTURES),
+    ),
+    Mutant(
+        "a map reaches as far as the longest row",
+        "methods/stages.py",
+        "return with_bound(progress.view, Clip(self._length(progress)))",
+        "return progress.view",
+        tests=PICTURES,
+    ),
+    Mutant(
+        "the lengths behind a map cost nothing",
+        "recipes/fits.py",
+        "share = SHARES.summary if clip is not None else SHARES.summary - SHARES.map_length",
+        "share = SHARES.summary",
+        tests=PICTURES,
     ),
     Mutant(
         "the scale of a column is that of its rows",

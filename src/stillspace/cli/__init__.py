@@ -7,7 +7,7 @@ import sys
 
 __all__ = ["main"]
 
-_EXTRA = {"typer", "rich", "click", "matplotlib"}
+_EXTRA = {"typer", "rich", "click", "matplotlib", "pyarrow"}
 
 
 def main() -> None:

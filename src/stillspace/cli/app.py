@@ -16,6 +16,7 @@ from stillspace.cli.fit import fit
 from stillspace.cli.plan import plan
 from stillspace.cli.reproduce import reproduce
 from stillspace.cli.show import key, report, show
+from stillspace.cli.transform import check, transform
 
 app = typer.Typer(
     name="stillspace",
@@ -29,7 +30,9 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(fit)
 app.command()(plan)
+app.command()(check)
 app.command()(show)
+app.command()(transform)
 app.command()(audit)
 app.command()(report)
 app.command()(key)

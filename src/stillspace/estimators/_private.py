@@ -45,6 +45,7 @@ from stillspace.estimators._width import (
 )
 from stillspace.exceptions import AsItIsWarning, NotAccountedError, SeededNoiseWarning
 from stillspace.methods.newton.routes import error_in_words
+from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.plans.fixed import GivenStart, fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
@@ -388,6 +389,12 @@ class PrivateEstimator(SubspaceEstimator):
         r = len(self.components_)
         self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
         self.certificate_ = facts.get("certificate")
+        self.score_map_ = self.scree_ = None
+        if "map_shares" in facts:
+            numbers = facts["map_shares"], facts["map_length"], facts["map_sd"]
+            self.score_map_ = ScoreMap(*numbers)
+        if "scree" in facts:
+            self.scree_ = Scree(facts["scree"], facts["scree_noise"])
         counts = facts.get("distances")
         levels = np.array(QUANTILES)
         self.distance_quantiles_ = None if counts is None else distance_quantiles(counts, levels)

@@ -15,7 +15,13 @@ from stillspace.parts.queries.base import (
     Query,
 )
 from stillspace.parts.queries.curvature import Curvature, CurvatureMatrix, Joint
-from stillspace.parts.queries.distances import DistanceCounts, GeometricMedian, GladCost, MedianCost
+from stillspace.parts.queries.distances import (
+    DistanceCounts,
+    GeometricMedian,
+    GladCost,
+    MedianCost,
+    ScoreCounts,
+)
 from stillspace.parts.queries.gradients import Glad, Reaper
 from stillspace.parts.queries.modes import AngleCounts, FourthMoment
 from stillspace.parts.queries.moments import ScoreMoment, ScoreSquares, SecondMoment
@@ -44,6 +50,7 @@ __all__ = [
     "Query",
     "Reaper",
     "ReweightedMoment",
+    "ScoreCounts",
     "ScoreMoment",
     "ScoreSquares",
     "SecondMoment",

@@ -60,6 +60,39 @@ class DistanceCounts(Bounded):
 
 
 @dataclass(frozen=True, slots=True)
+class ScoreCounts(Bounded):
+    """How many rows have their scores Vᵀx in each cell of a grid over [−1, 1]^m, m = 1 or 2.
+
+    Rows lie in the unit ball, so their scores lie in the grid; a score beyond it by rounding counts
+    in the outermost cell. One cell per row, none for a zero row: a term has norm at most 1, and two
+    terms differ by at most √2. As the bits of a score are the row's alone, no other row's presence
+    moves it to another cell.
+    """
+
+    D: int
+    m: int
+    bins: int
+    """Cells along each score."""
+    name: ClassVar[str] = "map of the scores"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(bins,) or (bins, bins)."""
+        return (self.bins,) * self.m
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        check_point(point, (self.D, self.m))
+        edges = np.arange(1, self.bins) * (2.0 / self.bins) - 1.0
+        cells = np.searchsorted(edges, kernels.scores(XT, point), side="right")
+        flat = np.ravel_multi_index(tuple(cells), self.shape)
+        counts = np.bincount(flat[XT.any(axis=0)], minlength=self.bins**self.m)
+        out += counts.reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
 class GeometricMedian(Bounded):
     """`Σ (x − m) / max(‖x − m‖, φ)`: unit vectors at most, so the bounds are 1 and 2.
 
