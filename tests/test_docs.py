@@ -52,6 +52,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.filterwarnings("ignore", module="distributed")
         for kind, text in blocks(page):
             if kind == "sh":
                 run_commands(text, monkeypatch)
@@ -74,7 +75,7 @@ def test_every_page_is_in_the_table_of_contents():
     listed = set()
     for page in docs.rglob("*.md"):
         for body in re.findall(r"^```{toctree}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S):
-            names = [line for line in body.split() if not line.startswith(":")]
+            names = [line for line in body.splitlines() if line and not line.startswith(":")]
             listed |= {(page.parent / name).relative_to(docs).as_posix() for name in names}
     pages = {p.relative_to(docs).with_suffix("").as_posix() for p in docs.rglob("*.md")}
     pages = {p for p in pages if not p.startswith(("gallery/", "generated/"))}

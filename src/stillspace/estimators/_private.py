@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import nan
+from math import isnan, nan
 from typing import Any, Self
 from warnings import warn
 
@@ -342,7 +342,12 @@ class PrivateEstimator(SubspaceEstimator):
     def error_meaning_(self) -> str:
         """What `error_estimate_` is an error to, or why it is not known."""
         check_is_fitted(self)
-        return error_in_words(self.route_, self.error_estimate_)
+        words = error_in_words(self.route_, self.error_estimate_)
+        stages = getattr(self.plan_, "stages", ())  # a model of an old file has no stages
+        found = any(stage.plan.name in ("standardiser", "median") for stage in stages)
+        if found and not isnan(self.error_estimate_):
+            words += " The centre and the scale count as they were released."
+        return words
 
     @property
     def n_components_(self) -> int:
