@@ -103,8 +103,8 @@ def sampled(
     order = rng.permutation(n).astype(np.int64)[: n if whole else most]
     middle = None if isinstance(center, str) else np.zeros(D) if center is None else center
     some = most if isinstance(scale, str) else max(MIDDLE_CELLS // D, CENTER_ROWS)
-    cells = Cells.of(X[order[:some]], middle, scale, missing)
-    cells = replace(cells, X=X if whole else X[order])
+    cells = Cells.of(X, middle, scale, missing, order[:some])
+    cells = cells if whole else replace(cells, X=X[order])
     order = order if whole else np.arange(len(order))
     if wide:
         space = RowSpace.of(cells, LONGEST)

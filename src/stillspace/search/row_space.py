@@ -50,15 +50,16 @@ class Cells:
         middle: FloatArray | None,
         scale: FloatArray | str | None,
         missing: float | None,
+        some: IntArray | None = None,
     ) -> Cells:
-        """Return the cells about `middle`, or about their medians if it is None.
+        """Return the cells about `middle`, or else about the medians of some (or all) rows.
 
         With a name as `scale`, the scale is their median absolute deviation.
         """
         D = X.shape[1]
         found, unit = np.zeros(D), np.ones(D)
         if middle is None or isinstance(scale, str):
-            for at, block in _columns(X):
+            for at, block in _columns(X, some):
                 here = slice(at, at + block.shape[1])
                 if missing is not None:
                     block[block == missing] = np.nan
@@ -224,12 +225,19 @@ def _cut(X: Any, start: int, stop: int) -> Any:
     return sparse.vstack(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
-def _columns(X: Any) -> Iterator[tuple[int, FloatArray]]:
-    """Yield positions and blocks of columns of a table, as new arrays of float64."""
-    n, D = X.shape
-    step = max(BLOCK_CELLS // max(n, 1), 16)
-    X = X.tocsc() if sparse.issparse(X) and step < D else X
+def _columns(X: Any, some: IntArray | None = None) -> Iterator[tuple[int, FloatArray]]:
+    """Yield positions and blocks of columns of a table (or of some rows), as new float64 arrays."""
+    D = X.shape[1]
+    step = max(BLOCK_CELLS // max(X.shape[0] if some is None else len(some), 1), 16)
+    if sparse.issparse(X):
+        X = X if some is None else X[some]
+        X = X.tocsc() if step < D else X
+    elif some is not None and not isinstance(X, np.ndarray):
+        X, some = X[some], None
     for at in range(0, D, step):
         block = _cut(X, at, at + step)
-        block = block.toarray() if sparse.issparse(block) else block
+        if sparse.issparse(block):
+            block = block.toarray()
+        elif some is not None:
+            block = block[some]
         yield at, np.array(block, dtype=np.float64)
