@@ -63,6 +63,7 @@ def test_text_is_escaped():
 def test_an_estimator_shows_what_it_found(private, robust):
     assert "fitted</strong>" not in PrivatePCA(2)._repr_html_()
     shown = private._repr_html_()
+    assert private._repr_mimebundle_()["text/html"].endswith(shown[-500:])
     assert "2 of 6 columns" in shown
     assert "epsilon=2" in shown
     assert "No privacy is promised." not in shown
