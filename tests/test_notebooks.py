@@ -63,6 +63,7 @@ def test_text_is_escaped():
 def test_an_estimator_shows_what_it_found(private, robust):
     assert "fitted</strong>" not in PrivatePCA(2)._repr_html_()
     shown = private._repr_html_()
+    assert private._repr_mimebundle_()["text/html"].endswith(shown[-500:])
     assert "2 of 6 columns" in shown
     assert "epsilon=2" in shown
     assert "No privacy is promised." not in shown
@@ -96,7 +97,8 @@ def test_a_budget_lists_its_fits(tmp_path):
 def test_summary_has_what_a_reader_needs(private, robust):
     text = robust.summary()
     assert f"{robust.explained_variance_[0]:.3g}" in text
-    assert "none is promised" in text
+    assert f"{robust.explained_variance_[0]:.3g}" in robust._repr_html_()
+    assert "none is promised" in robust._repr_html_()
     text = private.summary()
     assert private.route_.partition("; ")[0] in text
     assert private.error_meaning_ in text

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags, check_array, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
 from stillspace._html import facts_in_html, facts_in_text
@@ -74,9 +74,18 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_is_fitted(self)
         return facts_in_text(type(self).__name__, facts_of(self))
 
+    def _repr_html_inner(self) -> str:
+        return self._html_repr()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._html_repr()
+        return bundle
+
     def _html_repr(self) -> str:
         """Return the diagram of scikit-learn and, after a fit, what was found."""
-        diagram = str(super()._html_repr())
+        diagram = str(estimator_html_repr(self))
         if not hasattr(self, "components_"):
             return diagram
         warning = "" if self.privacy_.private else "No privacy is promised."
