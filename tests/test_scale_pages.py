@@ -29,7 +29,7 @@ def test_from_a_bed_file_to_a_private_embedding(tmp_path, monkeypatch):
     space = ran("bed.md")
     assert space["est"].sketch_ is not None
     scores, group = space["scores"][:, 0], space["group"]
-    assert scores.shape == (800,)
+    assert scores.shape == (1400,)
     # The groups differ: |t| of two samples is above 10; without a signal it is below 6 but for 1e-8
     a, b = scores[group == 0], scores[group == 1]
     assert abs(a.mean() - b.mean()) > 10 * np.hypot(
