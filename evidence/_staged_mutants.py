@@ -1,6 +1,6 @@
 """Changes of staged plans, row maps, exact sums and the run that owns the ledger."""
 
-from evidence._mutant import PTR, SOURCE, Mutant
+from evidence._mutant import PTR, QUERIES, SOURCE, Mutant
 
 
 def contract(test: str) -> tuple[str, ...]:
@@ -18,6 +18,8 @@ SLACK = (
 )
 
 STANDARDISER = ("tests/methods/test_standardiser.py",)
+
+PICTURES = ("tests/methods/test_pictures.py",)
 
 STAGED = [
     Mutant(
@@ -101,8 +103,8 @@ STAGED = [
     Mutant(
         "the pairing has a generator of its own",
         "run/staged.py",
-        "draw_pairs(rows.n_rows, rng) if",
-        "draw_pairs(rows.n_rows, np.random.default_rng(rows.n_rows)) if",
+        "draw_pairs(rows.n_rows, rng, rows.n_columns) if",
+        "draw_pairs(rows.n_rows, np.random.default_rng(rows.n_rows), rows.n_columns) if",
         tests=SOURCE,
     ),
     Mutant(
@@ -199,15 +201,15 @@ STAGED = [
     Mutant(
         "projected rows count as bounded",
         "rows/memory.py",
-        "source=DenseRows(self._narrower(row_map)), bounded=False)",
-        "source=DenseRows(self._narrower(row_map)))",
+        "source=self._narrowed(row_map), bounded=False)",
+        "source=self._narrowed(row_map), bounded=True)",
         tests=MAPS,
     ),
     Mutant(
         "rows of which some were left out count as bounded",
         "rows/memory.py",
-        "return MemoryRows(_NOTHING, **facts, factors=factors, bounded=self.bounded)",
-        "return MemoryRows(_NOTHING, **facts, factors=factors)",
+        "return self._like(**facts, factors=factors, bounded=self.bounded)",
+        "return self._like(**facts, factors=factors, bounded=True)",
         tests=MAPS,
     ),
     Mutant(
@@ -255,25 +257,22 @@ STAGED = [
     Mutant(
         "job sums are added in floating point",
         "rows/sums.py",
-        "    exact = ExactSum(shape, norm_bound)\n"
-        "    for part in parts:\n"
-        "        exact.add(part)\n"
-        "    return exact.value()",
-        "    return sum(parts, np.zeros(shape))",
+        "    if isinf(norm_bound) or isnan(norm_bound):",
+        "    if True:",
         tests=SUMS,
     ),
     Mutant(
         "a person changes one row of a sum",
         "plans/release.py",
-        "changed = min(rows, self.rows_per_person * STANDARD.job_rows(D))",
-        "changed = min(rows, self.rows_per_person)",
+        "jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)",
+        "jobs = self.rows_per_person",
         tests=SLACK,
     ),
     Mutant(
         "a person with many rows changes one job",
         "plans/release.py",
-        "changed = min(rows, self.rows_per_person * STANDARD.job_rows(D))",
-        "changed = min(rows, STANDARD.job_rows(D))",
+        "jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)",
+        "jobs = STANDARD.job_rows(self.query.D)",
         tests=SLACK,
     ),
     Mutant(
@@ -368,6 +367,38 @@ STAGED = [
         "return replace(asking, zoomed=state.zoomed + share, zooms=state.zooms + 1)",
         "return replace(asking, zooms=state.zooms + 1)",
         tests=STANDARDISER,
+    ),
+    Mutant(
+        "a row is counted in two cells of a map",
+        "parts/queries/distances.py",
+        "        out += counts.reshape(self.shape)\n",
+        "        out += counts.reshape(self.shape)\n        out.flat[0] += XT.shape[1]\n",
+        tests=PICTURES,
+    ),
+    Mutant(
+        "a map has the bound of a sum of numbers",
+        "parts/queries/distances.py",
+        'name: ClassVar[str] = "map of the scores"\n'
+        "    norm_bound: ClassVar[float] = 1.0\n"
+        "    difference_bound: ClassVar[float] = sqrt(2.0)",
+        'name: ClassVar[str] = "map of the scores"\n'
+        "    norm_bound: ClassVar[float] = 1.0\n"
+        "    difference_bound: ClassVar[float] = 1.0",
+        tests=(*QUERIES, *PICTURES),
+    ),
+    Mutant(
+        "a map reaches as far as the longest row",
+        "methods/stages.py",
+        "return with_bound(progress.view, Clip(self._length(progress)))",
+        "return progress.view",
+        tests=PICTURES,
+    ),
+    Mutant(
+        "the lengths behind a map cost nothing",
+        "recipes/fits.py",
+        "share = SHARES.summary if clip is not None else SHARES.summary - SHARES.map_length",
+        "share = SHARES.summary",
+        tests=PICTURES,
     ),
     Mutant(
         "the scale of a column is that of its rows",

@@ -140,11 +140,14 @@ MUTANTS = [
     ),
     Mutant(
         "a residual in another order than the specified one",
-        "kernels/passes.py",
-        "    x = subtract(load(X, at), multiply(spread(V, v), y0))\n"
-        "    return subtract(x, multiply(spread(V, v + 1), y1))",
-        "    x = add(multiply(spread(V, v), y0), multiply(spread(V, v + 1), y1))\n"
-        "    return subtract(load(X, at), x)",
+        "kernels/tiles.py",
+        "            e0 = subtract(e0, multiply(load(V, v), spread(Y, y + j * b)))\n"
+        "            v += D\n"
+        "        store(R, to + d, e0)",
+        "            e0 = multiply(e0, constant(1.0 + 2.0**-52))\n"
+        "            e0 = subtract(e0, multiply(load(V, v), spread(Y, y + j * b)))\n"
+        "            v += D\n"
+        "        store(R, to + d, e0)",
         tests=("tests/parts/test_bits.py",),
     ),
     Mutant(
@@ -369,30 +372,30 @@ MUTANTS = [
     ),
     Mutant(
         "angles are not clipped",
-        "parts/queries/modes.py",
-        "weights = np.abs(Z) / np.maximum(kernels.column_norms(Z), 1.0)",
-        "weights = np.abs(Z)",
+        "kernels/modes.py",
+        "abs(z) / size[i]",
+        "abs(z)",
         QUERIES,
     ),
     Mutant(
-        "angles from a matrix product",
-        "parts/queries/modes.py",
-        "Z = kernels.scores(XT, point)",
-        "Z = point.T @ XT",
+        "angles in a bin of their own sum of rows",
+        "kernels/modes.py",
+        "z, above, half = Z[a, i], 0",
+        "z, above, half = Z[a, i] + 1e-9 * Z[a, 0], 0",
         QUERIES,
     ),
     Mutant(
         "fourth moments in units of the squared length",
-        "parts/queries/modes.py",
-        "np.where(length > 0.0, length, 1.0)) * length",
-        "np.where(length > 0.0, length, 1.0)) / np.where(length > 0.0, length, 1.0)",
+        "kernels/modes.py",
+        "q = ((weight * scaled[j, i]) * scaled[k, i]) * length[i]",
+        "q = (weight * scaled[j, i]) * scaled[k, i]",
         QUERIES,
     ),
     Mutant(
         "the fourth moment's √2 forgotten",
-        "parts/queries/modes.py",
-        "weights = np.where(first == second, 1.0, sqrt(2.0))",
-        "weights = np.where(first == second, 1.0, 1.0)",
+        "kernels/modes.py",
+        "weight = 1.0 if j == k else math.sqrt(2.0)",
+        "weight = 1.0",
         QUERIES,
     ),
     Mutant(
@@ -454,9 +457,9 @@ MUTANTS = [
     Mutant(
         "stages beside the subspace protect one row of a person",
         "recipes/fits.py",
-        "reading = Reading(name, facts.release(READINGS[name](facts)))",
+        'reading = Reading("variances", facts.release(ScoreSquares(facts.D, facts.r)))',
         "one = replace(facts, rows_per_person=1)\n"
-        "        reading = Reading(name, one.release(READINGS[name](facts)))",
+        '    reading = Reading("variances", one.release(ScoreSquares(facts.D, facts.r)))',
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
@@ -614,9 +617,11 @@ MUTANTS = [
     Mutant(
         "rows are paired by their first cell",
         "run/staged.py",
-        "views = Views(rows, draw_pairs(rows.n_rows, rng) if paired(plan.view) else None)",
-        "order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2].reshape(-1, 2)\n"
-        "    views = Views(rows, order if paired(plan.view) else None)",
+        "    views = Views(rows, pairs)",
+        "    if pairs is not None:\n"
+        "        order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2]\n"
+        "        pairs = order.reshape(-1, 2)\n"
+        "    views = Views(rows, pairs)",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
@@ -672,9 +677,8 @@ MUTANTS = [
     Mutant(
         "a certificate protects one row of a person",
         "recipes/fits.py",
-        "plan = AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person)\n"
-        "    return SummaryStage",
-        "plan = AdaptivePlan(name, method, facts.n, facts.relation)\n    return SummaryStage",
+        '("certificate", method, facts.n, facts.relation, facts.rows_per_person)',
+        '("certificate", method, facts.n, facts.relation)',
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(

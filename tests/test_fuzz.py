@@ -19,12 +19,12 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA, RobustPCA
-from stillspace.cli.table import read_table
 from stillspace.exceptions import BudgetError
 from stillspace.models import load_model, save_model
 from stillspace.parts.schedules import Halving
 from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee
 from stillspace.recipes import PRIVATE, ROBUST, Facts, make_plan
+from stillspace.rows.sources.text import open_text
 
 CASES = {
     "parameters": 3000,
@@ -138,7 +138,7 @@ SPOILT = [
     lambda X, rng: X.astype(complex) + 1j,
     lambda X, rng: X.astype(str),
     lambda X, rng: rng.choice(
-        [None, 3, "86753", [], {}, [[1, 2], [3]], [["86753", "b"]], object()]
+        [None, 3, "no file", [], {}, [[1, 2], [3]], [["86753", "b"]], object()]
     ),
     lambda X, rng: sparse.csr_array(X).astype(rng.choice([np.float32, np.int64, complex])),
     lambda X, rng: rng.choice([sparse.coo_array, sparse.csc_array])(X),
@@ -212,7 +212,7 @@ def test_texts(part, tmp_path):
         names = b"a,b,c\n" if header else b""  # a header that the user vouches for is public
         path.write_bytes(names + text_table(rng))
         options = {"header": header, "delimiter": rng.choice(",;\t ")}
-        tried(read_table, path, **options)
+        tried(open_text, path, **options)
 
 
 def damaged(raw, rng):

@@ -1,7 +1,9 @@
 """The damped Newton method: its filter, its shares, its routes, and its accuracy."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from stillspace.datasets import make_haystack
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.methods.newton.belief import Belief
+from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.methods.newton.states import Found, LastLook, Looking, Steps, TopUp
 from stillspace.methods.outlier_look import Looked
 from stillspace.methods.spectrum import Moment, Spectrum, count_components
@@ -297,8 +300,8 @@ def stepped(method, state, k, *, curvature, gradient):
     return state
 
 
-def started(D=20, n=100_000):
-    method, V = DampedNewton(D, 2), np.eye(D)[:, :2]
+def started(D=20, n=100_000, rule=NEWTON_RULE):
+    method, V = DampedNewton(D, 2, rule=rule), np.eye(D)[:, :2]
     state = looked_at(method, n, 0.4 * V @ V.T, 1e-5)
     assert isinstance(state, Steps)
     return method, state
@@ -434,3 +437,38 @@ def test_inliers_that_have_a_mean_keep_it(rng, r, offset):
 def test_clean_noisy_tables_end_with_private_pca():
     found = errors(3000, 20, 2, 1.0, 3, inlier_ratio=1.0, inlier_noise=1.0)
     assert all(facts["route"].startswith("private PCA") for _, facts in found)
+
+
+def test_steps_end_soon_after_a_check_that_shows_no_sharpening():
+    """Noisy inliers need two steps after it; noiseless ones go on, as their error keeps falling."""
+    n, D, r = 2000, 20, 2
+    plan = make_plan("auto", Facts(n, D, r, 1.0, 1e-6))
+    passes = []
+    for noise in (0.05, 0.0):
+        data = make_haystack(n, D, r, inlier_ratio=0.5, inlier_noise=noise, random_state=0)
+        passes.append(run(plan, MemoryRows.prepare(data.X), seeded_generator(0)).n_iter)
+    assert (
+        NEWTON_RULE.first_steps + NEWTON_RULE.checked_after + NEWTON_RULE.last_few
+        <= passes[0]
+        < NEWTON_RULE.most_steps - NEWTON_RULE.more_steps + 8
+    )
+    assert passes[1] > NEWTON_RULE.checked_after + NEWTON_RULE.more_steps
+
+
+def test_every_constant_stands_in_the_documentation():
+    page = (Path(__file__).parents[1] / "docs" / "newton.md").read_text(encoding="utf-8")
+    page = page.partition("## 8. All constants")[2]
+    for field in fields(NewtonRule):
+        (value,) = re.findall(rf"\| `{field.name}` \| ([\d.e-]+) \| ", page)
+        assert float(value) == getattr(NEWTON_RULE, field.name)
+
+
+def test_an_ablation_is_data():
+    """A rule without the late cut runs, and leaves no row out."""
+    plain = replace(NEWTON_RULE, cut_from=10**6)
+    states = [
+        stepped(method, state, 7, curvature=np.diag([6.0, 5.0]), gradient=1.0)
+        for method, state in (started(), started(rule=plain))
+    ]
+    assert states[0].cut < np.inf
+    assert states[1].cut == np.inf

@@ -19,7 +19,7 @@ from stillspace._checks import default_delta
 from stillspace._limits import LARGEST_EPSILON
 from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
-from stillspace.methods.newton import MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
+from stillspace.methods.newton import NEWTON_RULE
 from stillspace.methods.outlier_look import STANDARD
 from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of, standardiser_share
 from stillspace.privacy import Relation, mu_from_budget
@@ -65,7 +65,7 @@ class Prediction:
     @property
     def route(self) -> str:
         """What algorithm="auto" is expected to end with; it goes back to PCA in noisy tables."""
-        steps = self.kappa >= WEAK and self.newton_error <= self.pca_error
+        steps = self.kappa >= NEWTON_RULE.weak and self.newton_error <= self.pca_error
         return "damped Newton steps" if steps else "plain private PCA"
 
     @property
@@ -183,9 +183,11 @@ epsilon ≈ 2.9 is needed.
     unit = moment / sqrt(2.0) / n_mu  # noise of private PCA between two directions
     kappa = float(table.gaps[-1]) / (unit * sqrt(D))
     pca = table.pca_error(unit)
-    start = max(STANDARD.moment_share, TOP_UP / max(kappa, 1e-9) ** 2)
+    start = max(STANDARD.moment_share, NEWTON_RULE.top_up / max(kappa, 1e-9) ** 2)
     start += STANDARD.modes_share + STANDARD.angles_share
-    left = LATE_PART * (1.0 - start - SCALAR_SHARE - (MATRIX_SHARE if r > 1 else 0.0))
+    left = LATE_PART * (
+        1.0 - start - NEWTON_RULE.scalar_share - (NEWTON_RULE.matrix_share if r > 1 else 0.0)
+    )
     h = inlier_share * inliers.curvatures
     newton = inf
     if left > 0.0:

@@ -170,7 +170,7 @@ def test_messages_of_pairs(make):
     with pytest.raises(ValueError, match="as many pairs of rows; there are 1"):
         make(2, center="pairs").fit(X[:3])
     with pytest.raises(
-        ValueError, match="None, 'private', 'pairs', 'median' or an array of 5 public"
+        ValueError, match="None, 'auto', 'private', 'pairs', 'median' or an array of 5 public"
     ):
         make(2, center="pair").fit(X)
 
@@ -258,12 +258,17 @@ def test_bad_norm_bound(norm_bound):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "value"), [("auto", np.inf), ("auto", -np.inf), ("irls", np.nan)]
+    ("algorithm", "value", "words"),
+    [
+        ("auto", np.inf, "contains infinity"),
+        ("auto", -np.inf, "contains infinity"),
+        ("irls", np.nan, "NaN or infinity"),
+    ],
 )
-def test_robust_fits_raise_for_non_finite_cells_and_name_no_value(algorithm, value):
+def test_robust_fits_raise_for_non_finite_cells_and_name_no_value(algorithm, value, words):
     bad = X.copy()
     bad[1, 1] = value
-    with pytest.raises(ValueError, match="NaN or infinity") as caught:
+    with pytest.raises(ValueError, match=words) as caught:
         RobustPCA(2, algorithm=algorithm).fit(bad)
     assert "918273" not in str(caught.value)
 

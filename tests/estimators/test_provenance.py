@@ -33,6 +33,7 @@ FAR = {"epsilon": 9.0, "delta": 1e-6, "center": "pairs"}
 SAMPLED = {"n_iter": 20, "batch_size": 30}
 HIDDEN = {"neighboring_relation": "add-or-remove-one", "public_size": 500}
 BOTH = {"summaries": ("variances", "distances")}
+PICTURES = {"summaries": ("scores", "scree")}
 
 CASES = {
     "auto": (PrivateRobustPCA, "clean", {}),
@@ -58,6 +59,8 @@ CASES = {
     ),
     "summaries": (PrivateRobustPCA, "clean", {"rows_per_person": 2, **BOTH}),
     "r chosen": (PrivateRobustPCA, "clean", {"n_components": "auto", **BOTH}),
+    "pictures": (PrivateRobustPCA, "clean", {"center": None, "scale": None, **PICTURES}),
+    "PCA, pictures": (PrivatePCA, "clean", {"norm_bound": 2.0, **HIDDEN, **PICTURES}),
     "median": (PrivateRobustPCA, "clean", {"center": "median", "radius": 2.0, **BOTH}),
     "standardised": (
         PrivateRobustPCA,

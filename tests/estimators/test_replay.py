@@ -115,6 +115,8 @@ def neighbours(X, rng, rows=1):
 
 BOTH = {"summaries": ("variances", "distances")}
 
+PICTURES = {"summaries": ("scores", "scree")}
+
 OPTIONS = {
     "auto, summaries": {"summaries": ("variances", "distances")},
     "auto, r chosen": {"n_components": "auto", "summaries": ("distances",)},
@@ -142,6 +144,8 @@ OPTIONS = {
     "no pairs": {"center": None, "summaries": ("distances",)},
     "standardised": {"center": "private", "scale": "private", "summaries": ("variances",)},
     "median": {"center": "median", "radius": 3.0},
+    "pictures": {"center": None, "scale": None, **PICTURES},
+    "pictures, two rows a person": {"center": "private", "rows_per_person": 2, **PICTURES},
 }
 
 

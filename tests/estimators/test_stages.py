@@ -299,7 +299,8 @@ def test_the_error_beyond_what_is_kept_is_part_of_the_whole(rng):
 
 def test_summaries_are_near_what_they_are_of():
     data = make_haystack(20_000, 10, 2, inlier_ratio=0.8, inlier_noise=0.1, random_state=0)
-    fit = PrivateRobustPCA(2, summaries=("variances", "distances"), **BUDGET).fit(data.X)
+    options = {"center": None, "summaries": ("variances", "distances"), **BUDGET}
+    fit = PrivateRobustPCA(2, **options).fit(data.X)
     rows = data.X / np.linalg.norm(data.X, axis=1, keepdims=True)
     scores = rows @ fit.components_.T
     noise = sqrt(2) / (20_000 * mu_from_budget(2.0, 1e-6) * sqrt(SHARES.summary))

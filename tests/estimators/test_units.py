@@ -170,9 +170,9 @@ def test_ranges_help_where_rows_are_few(table):
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [
-        (np.zeros((5, 2)), r"shape \(6, 2\), got \(5, 2\)"),
+        (np.zeros((5, 2)), r"shape \(6, 2\), got shape \(5, 2\)"),
         ([[1.0, 0.0]] * 6, r"column 0 must have the smaller number first"),
-        (np.zeros(6), "one row"),
+        (np.zeros(6), "two numbers"),
     ],
 )
 def test_wrong_ranges_are_refused(bounds, words, table):

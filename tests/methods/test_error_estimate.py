@@ -105,3 +105,9 @@ def test_reasons_are_told():
     fit = PrivateRobustPCA(2, algorithm="dp-ggd", center=None, scale=None, random_state=0).fit(X)
     assert isnan(fit.error_estimate_)
     assert fit.error_meaning_ == "The error is not known: this algorithm makes no estimate."
+
+
+def test_a_released_centre_is_named():
+    X = uneven_table(4000, np.random.default_rng(3)) + 5.0
+    fit = PrivatePCA(2, epsilon=2.0, center="private", scale="private").fit(X)
+    assert fit.error_meaning_.endswith("count as they were released.")

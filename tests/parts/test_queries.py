@@ -13,6 +13,7 @@ from stillspace.parts.queries import (
     IrlsPower,
     Reaper,
     ReweightedMoment,
+    ScoreCounts,
     ScoreMoment,
     SecondMoment,
 )
@@ -44,6 +45,8 @@ def points(query, rng):
         return rng.standard_normal(query.D) * 0.3
     if isinstance(query, AngleCounts):
         return directions(rng, query.D, query.m)
+    if isinstance(query, ScoreCounts):
+        return random_basis(rng, query.D, query.m)
     return random_basis(rng, query.D, R)
 
 
@@ -56,6 +59,7 @@ BOUNDED = [
     GeometricMedian(D),
     FourthMoment(D, R),
     AngleCounts(D, 4, 36),
+    ScoreCounts(D, 2, 8),
 ]
 
 
@@ -227,7 +231,7 @@ def test_the_bounds_are_reached(query):
         x, y, point = e[0], -e[0], np.zeros(D)
     elif isinstance(query, Reaper):
         x, y, point = e[0], e[1], np.zeros((D, D))
-    elif isinstance(query, AngleCounts):
+    elif isinstance(query, AngleCounts | ScoreCounts):
         x, y, point = e[0], e[1], e[:, : query.m]
     else:
         x, y, point = e[0], e[1], e[:, :R]

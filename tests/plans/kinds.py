@@ -16,7 +16,7 @@ from stillspace.plans.fixed import Reading
 from stillspace.plans.protocol import AnyPlan
 from stillspace.recipes import PRIVATE, Facts, draft_plan
 from stillspace.recipes.fits import EDGES, plan_fit
-from stillspace.rows import Affine, Pairs, Sketch, Sphere
+from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
 from tests.test_pair_cut import far
 
 BUDGET = (4.0, 1e-5)
@@ -152,6 +152,10 @@ KINDS: dict[str, Kind] = {
         _fit("dp-ggd", (Affine.of(np.full(6, 0.7)), Sphere()), summaries=BOTH), shared=False
     ),
     "fit, certificate": Kind(_fit("auto", CENTRED, summaries=("certificate", *BOTH))),
+    "fit, pictures": Kind(_fit("auto", CENTRED, summaries=("scores", "scree"))),
+    "fit, pictures, hidden": Kind(
+        _fit("dp-pca", (Affine(), Clip(2.0)), summaries=("scores", "scree")), HIDDEN
+    ),
     "fit, r chosen": Kind(
         _fit("auto", CENTRED, summaries=BOTH), replace(FACTS, r=4, choose_components=True),
         n_components=4,

@@ -20,7 +20,7 @@ def reported(tmp_path_factory):
     X = make_haystack(1500, 12, 2, inlier_noise=0.05, random_state=3).X
     make_key(folder / "key")
     budget = Budget(folder / "ledger.db", epsilon=3, delta=1e-5, note="a first look")
-    fit = PrivateRobustPCA(2, budget=budget, summaries=("variances", "distances"))
+    fit = PrivateRobustPCA(2, budget=budget, summaries=("variances", "scores", "scree"))
     fit.set_params(center=None, scale=None).fit(X)
     fit.feature_names_in_ = np.array(NAMES, dtype=object)
     save_model(fit, folder / "model.npz", key=folder / "key")

@@ -132,7 +132,7 @@ def test_a_model_that_was_not_stored_is_refused():
         render_report(PrivatePCA(1).fit(X))
 
 
-SUMMARIES = {"summaries": ("variances", "distances")}
+SUMMARIES = {"summaries": ("variances", "distances", "scores", "scree")}
 FITS = {
     "robust": lambda: PrivateRobustPCA(2, epsilon=2.0, center=None, scale=None, **SUMMARIES),
     "pairs": lambda: PrivateRobustPCA("auto", epsilon=2.0, center="pairs", scale=None),

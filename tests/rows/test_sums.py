@@ -149,13 +149,15 @@ def test_the_slack_counts_every_job_that_may_change(people):
     job, chain = here.job, 1 + here.block + here.job // here.block
     assert people * job < n
     fixed = Release(Glad(D, r), n, 10.0, rows_per_person=people)
-    total = 2 * n * 2.0**-53
-    assert fixed._summation_error() >= people * job * rounding(chain) + total
-    assert fixed._summation_error() <= people * 1.1 * job * rounding(STANDARD.chain) + 1.1 * total
+    total, weight = 2 * n * 2.0**-53, fixed.asked.summand_bound
+    assert weight >= 2**8
+    assert fixed._summation_error() >= people * job * weight * rounding(chain) + total
+    most = rounding(STANDARD.chain) + fixed.asked.job_error
+    assert fixed._summation_error() <= people * 1.1 * job * weight * most + 1.1 * total
     hidden = replace(fixed, relation="add-or-remove-one")
-    assert hidden._summation_error() >= 16 * (n * rounding(chain) + total)
+    assert hidden._summation_error() >= 16 * (n * weight * rounding(chain) + total)
     sampled = replace(fixed, sampling=Poisson(0.5), rows_per_person=1)
-    assert sampled._summation_error() >= n * rounding(chain) + total
+    assert sampled._summation_error() >= n * weight * rounding(chain) + total
     for release in (fixed, hidden, sampled):
         assert release.event(0).slack >= 2 * release._summation_error()
 

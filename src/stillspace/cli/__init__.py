@@ -7,11 +7,21 @@ import sys
 
 __all__ = ["main"]
 
-_EXTRA = {"typer", "rich", "click", "matplotlib"}
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+_EXTRA = {"typer", "rich", "click", "matplotlib", "pyarrow"}
 
 
 def main() -> None:
     """Run the command line; without the extra's packages, say in one sentence how to get them."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # also while libraries are loading: no trace
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
     try:
         from stillspace.cli.app import app  # noqa: PLC0415  (the extra may be missing)
     except ModuleNotFoundError as error:

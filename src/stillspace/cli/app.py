@@ -16,11 +16,10 @@ from stillspace.cli.fit import fit
 from stillspace.cli.plan import plan
 from stillspace.cli.reproduce import reproduce
 from stillspace.cli.show import key, report, show
+from stillspace.cli.transform import check, transform
 
 app = typer.Typer(
     name="stillspace",
-    help="PCA that stays right with outliers and tells next to nothing about any single person.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # its tracebacks could print local variables: rows
     pretty_exceptions_show_locals=False,
@@ -29,7 +28,9 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(fit)
 app.command()(plan)
+app.command()(check)
 app.command()(show)
+app.command()(transform)
 app.command()(audit)
 app.command()(report)
 app.command()(key)
@@ -53,4 +54,15 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """PCA that stays right with outliers and tells next to nothing about any single person."""
+    """PCA that stays right with outliers, and that limits what anyone learns about one person.
+
+    \b
+    From a table to a report:
+      stillspace check patients.csv
+      stillspace fit patients.csv --header --id patient -r 2 --epsilon 1 -o model.npz
+      stillspace report model.npz
+
+    \b
+    Exit codes: 0 done; 1 a file or a ledger is wrong, or a budget is used up; 2 an option is
+    wrong; 130 interrupted. --install-completion sets up your shell.
+    """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from stillspace.cli.console import UsageError, command, out, say
+from stillspace.cli.console import UsageError, command, out, out_json, say
 
 if TYPE_CHECKING:
     from stillspace.privacy import Budget
@@ -43,7 +43,12 @@ def create(
         int, typer.Option(help="Protect people who own up to this many rows.")
     ] = 1,
 ) -> None:
-    """Make a new ledger. Its terms never change."""
+    """Make a new ledger. Its terms never change.
+
+    \b
+    Example:
+      stillspace budget create ledger.db --epsilon 3 --delta 1e-6
+    """
     from stillspace.privacy import Budget  # noqa: PLC0415  (SciPy; --help need not wait)
 
     if ledger.exists():
@@ -69,12 +74,22 @@ def show(
     head: Annotated[
         str, typer.Option(help="A head noted earlier: check that nothing up to it is gone.")
     ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
-    """Show what was charged and what is left; every look checks the chain of entries."""
+    """Show what was charged and what is left; every look checks the chain of entries.
+
+    \b
+    Examples:
+      stillspace budget show ledger.db
+      stillspace budget show ledger.db --json
+    """
     from stillspace.privacy import Budget  # noqa: PLC0415
 
-    found = Budget(ledger)
+    found = Budget(ledger, mode="open")
     found.verify(head)
+    if as_json:
+        out_json(_content(found))
+        return
     say("Ledger:", str(found))
     out(_bar(found.spent()))
     entries = found.entries()
@@ -89,7 +104,12 @@ def verify(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
     head: Annotated[str, typer.Option(help="A head noted earlier, kept elsewhere.")] = "",
 ) -> None:
-    """Check the file and the chain of entries; with --head, that nothing up to it is gone."""
+    """Check the file and the chain of entries; with --head, that nothing up to it is gone.
+
+    \b
+    Example:
+      stillspace budget verify ledger.db --head 0f3a…
+    """
     from stillspace.privacy import Budget  # noqa: PLC0415
 
     found = Budget(ledger)
@@ -104,12 +124,25 @@ def export(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
     file: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.json", help="To write.")],
 ) -> None:
-    """Write terms and entries, with each fit's own guarantee, as JSON: public facts only."""
+    """Write terms and entries, with each fit's own guarantee, as JSON: public facts only.
+
+    \b
+    Example:
+      stillspace budget export ledger.db --out ledger.json
+    """
     from stillspace._files import write_atomically  # noqa: PLC0415
     from stillspace.privacy import Budget  # noqa: PLC0415
 
     found = Budget(ledger)
-    content = {
+    content = _content(found)
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    write_atomically(file, (text + "\n").encode())
+    say("Written:", f"{len(content['entries'])} entries to {file}.")
+
+
+def _content(found: Budget) -> dict[str, Any]:
+    """Return terms and entries as JSON values."""
+    return {
         "epsilon": found.epsilon,
         "delta": found.delta,
         "kind": found.kind,
@@ -132,9 +165,6 @@ def export(
             for entry, share in zip(found.entries(), found.shares(), strict=True)
         ],
     }
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    write_atomically(file, (text + "\n").encode())
-    say("Written:", f"{len(content['entries'])} entries to {file}.")  # type: ignore[arg-type]
 
 
 def _bar(spent: float) -> str:

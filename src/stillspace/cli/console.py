@@ -45,14 +45,15 @@ def out_json(value: Any) -> None:
 
 
 @contextmanager
-def progress(text: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr while something runs; no bar where stderr is no terminal.
+def progress(text: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on stderr while something runs; a line where stderr is no terminal.
 
-    Yields a function to call with what is done and the total.
+    `quiet`: not even a line. Yields a function to call with what is done and the total.
     """
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        console.print(f"{text} …", soft_wrap=True, markup=False)
+        if not quiet:
+            console.print(f"{text} …", soft_wrap=True, markup=False)
         yield lambda _done, _total: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -113,6 +114,11 @@ def _fail(sentence: str, code: int) -> None:
 
 def _show_warning(message: Warning | str, *_: Any) -> None:
     _stderr("Warning", str(message), "yellow")
+
+
+def note(text: str) -> None:
+    """Print a line that a person should see beside the result."""
+    _stderr("Note", text, "yellow")
 
 
 def _stderr(label: str, text: str, style: str) -> None:

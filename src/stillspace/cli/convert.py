@@ -18,7 +18,12 @@ def convert(
     target: Annotated[Path, typer.Argument(metavar="NEW.bed", help="The file to write.")],
     memory: Annotated[str, typer.Option(help="Bound on the memory, such as 256MB.")] = "256MB",
 ) -> None:
-    """Rewrite a PLINK .bed file with individuals as rows; the file takes as much space again."""
+    """Rewrite a PLINK .bed file with individuals as rows; the file takes as much space again.
+
+    \b
+    Example:
+      stillspace convert genotypes.bed people.bed --memory 1GB
+    """
     if source.suffix.lower() != ".bed" or target.suffix.lower() != ".bed":
         msg = "convert takes two names that end in .bed: the file to read and the file to write."
         raise UsageError(msg)

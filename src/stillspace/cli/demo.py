@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from stillspace.cli.console import command, out, say, say_guarantee
+from stillspace.cli.console import command, out, out_json, say, say_guarantee
 
 
 @command
@@ -19,13 +19,27 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the synthetic rows. The noise is never seeded.")
     ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
-    """Fit made-up rows, three in ten of them wrong, with and without privacy; draw what happens."""
+    """Fit made-up rows, three in ten of them wrong, with and without privacy; draw what happens.
+
+    \b
+    Example:
+      stillspace demo --out demo
+    """
     # Only here: `stillspace --help` need not wait for NumPy and the kernels.
     from stillspace.cli.showcase import Demo, run_demo, write_picture  # noqa: PLC0415
 
-    out("Synthetic data with a cluster of wrong rows; the truth is known. Fitting four times …")
+    if not as_json:
+        out("Synthetic data with a cluster of wrong rows; the truth is known. Fitting four times …")
     shown: Demo = run_demo(seed)
+    if as_json:
+        fits = [
+            {"method": f.name, "private": f.guarantee is not None, "error": f.error}
+            for f in shown.fits
+        ]
+        out_json({"fits": fits, "picture": str(write_picture(shown, out_dir))})
+        return
     table = Table("method", "private?")
     for head in ("epsilon", "error d²", "worst angle"):
         table.add_column(head, justify="right")

@@ -27,7 +27,7 @@ def say_model(fitted: Any) -> None:
 def _say_released(fitted: Any) -> None:
     """Say what a private fit released besides the subspace."""
     if getattr(fitted, "route_", ""):
-        say("Route:", fitted.route_ + ".")
+        say("Route:", fitted.route_.partition("; ")[0] + ".")
     if hasattr(fitted, "error_meaning_"):
         error = fitted.error_estimate_
         number = (
@@ -52,6 +52,13 @@ def _say_released(fitted: Any) -> None:
         say("Sketch:", f"the components live in a public projection to {width} columns.")
     if getattr(fitted, "variances_", None) is not None:
         say("Variances:", ", ".join(f"{value:.3g}" for value in fitted.variances_))
+    scree, score_map = getattr(fitted, "scree_", None), getattr(fitted, "score_map_", None)
+    if scree is not None:
+        shown = ", ".join(f"{value:.3g}" for value in scree.values[:10])
+        say("Scree:", f"{shown} (noise lifts a value by up to {scree.noise:.2g})")
+    if score_map is not None:
+        cells = " × ".join(map(str, score_map.shares.shape))
+        say("Map:", f"{cells} cells of scores up to {score_map.length:.3g}; see stillspace report.")
     if getattr(fitted, "distance_quantiles_", None) is not None:
         levels = ("25", "50", "75", "90", "95", "97.5")
         pairs = zip(levels, fitted.distance_quantiles_, strict=True)

@@ -1,4 +1,4 @@
-"""`stillspace fit`: from a CSV file to a model file."""
+"""`stillspace fit`: from a table in a file to a model file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import UsageError, command, say
-from stillspace.cli.describe import say_model
+from stillspace.cli.console import UsageError, command, out_json, say
+from stillspace.cli.data import (
+    Columns,
+    DataFile,
+    Decimal,
+    Delimiter,
+    Drop,
+    Encoding,
+    Format,
+    Header,
+    Id,
+    Label,
+    Table,
+    check_there,
+    read_table,
+)
+from stillspace.cli.describe import facts_of, say_model
 from stillspace.cli.options import (
     check_count,
     check_loss,
@@ -21,13 +36,11 @@ from stillspace.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from stillspace.cli.table import Table
     from stillspace.models import Model
     from stillspace.privacy import Budget
 
 
 # The options, in the order of --help.
-_File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="Numbers, one row a line.")]
 _Components = Annotated[
     str, typer.Option("--components", "-r", help="Dimension of the subspace, or auto.")
 ]
@@ -78,7 +91,10 @@ _Sketch = Annotated[
 ]
 _Summary = Annotated[
     list[str] | None,
-    typer.Option(help="variances, distances or certificate: a private summary; may be repeated."),
+    typer.Option(
+        help="variances, distances, scores (a map) or scree: a private summary, for a twentieth "
+        "of the budget each; or certificate, for a fifth; may be repeated."
+    ),
 ]
 _Scale = Annotated[
     str,
@@ -88,11 +104,6 @@ _Scale = Annotated[
         "column, with commas."
     ),
 ]
-_Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Is the first line names? Default: look at it."),
-]
-_Delimiter = Annotated[str, typer.Option(help="Between cells; 'tab' for tabulators.")]
 _Force = Annotated[bool, typer.Option("--force", help="Replace an existing model file.")]
 _Key = Annotated[
     Path | None,
@@ -102,7 +113,7 @@ _Key = Annotated[
 
 @command
 def fit(
-    file: _File,
+    file: DataFile,
     *,
     components: _Components,
     model: _Model,
@@ -121,15 +132,28 @@ def fit(
     sketch: _Sketch = "auto",
     summary: _Summary = None,
     scale: _Scale = "auto",
-    header: _Header = None,
-    delimiter: _Delimiter = ",",
+    columns: Columns = None,
+    drop: Drop = None,
+    id_column: Id = None,
+    label: Label = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     force: _Force = False,
     key: _Key = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
     The columns are brought to one centre and one unit first, privately, unless you give --center
     or --scale. A missing cell sits at the centre.
+
+    \b
+    Examples:
+      stillspace fit patients.csv --header --id patient --label group -r 2 --epsilon 1 -o model.npz
+      stillspace fit rows.parquet -r 3 --epsilon 2 --budget ledger.db --key secret.key -o model.npz
+      zcat rows.csv.gz | stillspace fit - -r 2 --without-privacy -o model.npz
     """
     private: dict[str, Any] = {
         "epsilon": epsilon,
@@ -158,17 +182,17 @@ def fit(
         "center": _center(center, without_privacy),
         "scale": _scale(scale, without_privacy),
     }
-    separator = _delimiter(delimiter)
+    asked = Format.of(columns, drop, id_column, label, header, delimiter, decimal, encoding)
     _check_files(file, model, force)
     _check_key(key)
     _check_words(algorithm, private["summaries"], without_privacy)
     private["budget"] = _ledger(budget)
-    table = _table(file, header, separator, hidden=relation == "add-or-remove-one")
+    table = read_table(file, asked, hidden=relation == "add-or-remove-one")
     for name in ("center", "scale"):
         if not isinstance(common[name], str):
-            common[name] = per_column(f"--{name}", common[name], table.X.shape[1])
+            common[name] = per_column(f"--{name}", common[name], table.n_columns)
     fitted = _fitted(table, common, n_iter, None if without_privacy else private)
-    _report(fitted, _stored(fitted, model, key))
+    _report(fitted, _stored(fitted, model, key), as_json)
 
 
 def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
@@ -196,16 +220,14 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
     """Refuse what could not be stored in the end, before any privacy is spent."""
     from stillspace._files import check_writable  # noqa: PLC0415
 
-    if not file.is_file():
-        msg = f"{file} is not there, or is no file."
-        raise UsageError(msg)
+    check_there(file)
     if model.suffix != ".npz":
         msg = f"--out must end in .npz, got {model.name!r}."
         raise UsageError(msg)
     if not model.parent.is_dir():
         msg = f"The folder {model.parent} is not there; make it first."
         raise UsageError(msg)
-    if model.exists() and (model.is_dir() or model.samefile(file)):
+    if model.exists() and (model.is_dir() or (file.exists() and model.samefile(file))):
         msg = f"{model} cannot be the model file: it is a folder or the data itself."
         raise UsageError(msg)
     if model.exists() and not force:
@@ -242,20 +264,6 @@ def _ledger(path: Path | None) -> Budget | None:
     from stillspace.privacy import Budget  # noqa: PLC0415
 
     return Budget(path, mode="open")
-
-
-def _table(file: Path, header: bool | None, delimiter: str, *, hidden: bool) -> Table:
-    from stillspace.cli.table import read_table  # noqa: PLC0415  (NumPy; --help need not wait)
-
-    return read_table(file, header=header, delimiter=delimiter, hidden=hidden)
-
-
-def _delimiter(text: str) -> str:
-    delimiter = "\t" if text.lower() in ("tab", "\\t") else text
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        msg = f"--delimiter must be one character or 'tab', got {text!r}."
-        raise UsageError(msg)
-    return delimiter
 
 
 def _sketch(text: str) -> int | str | None:
@@ -337,9 +345,12 @@ def _rescued(fitted: Model, name: str) -> Path | None:
     return path
 
 
-def _report(fitted: Model, path: Path) -> None:
+def _report(fitted: Model, path: Path, as_json: bool) -> None:
     """Say what was fitted; if that cannot be printed, the error says where the model is."""
     try:
+        if as_json:
+            out_json({"model": str(path), **facts_of(fitted)})
+            return
         say_model(fitted)
         say("Model:", str(path))
     except BrokenPipeError:

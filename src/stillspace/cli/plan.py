@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stillspace.cli.console import command, say
+from stillspace.cli.console import command, out_json, say
 from stillspace.cli.options import check_loss, check_relation, check_shape
 
 
@@ -51,8 +51,14 @@ def plan(
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
-    """Show the plan of a private fit and the error to expect; say when a budget is hopeless."""
+    """Show the plan of a private fit and the error to expect; say when a budget is hopeless.
+
+    \b
+    Example:
+      stillspace plan --rows 5000 --features 20 --components 2 --epsilon 1
+    """
     check_shape(rows, features, components)
     check_loss(epsilon, delta)
     check_relation(relation)
@@ -74,6 +80,11 @@ def plan(
         **facts,
     )
     made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
+    if as_json:
+        facts_of_it = {"plan": made.in_words(), "useful": found.useful, "in_words": str(found)}
+        numbers = {"error": found.error, "kappa": found.kappa, "private_pca_error": found.pca_error}
+        out_json({**facts_of_it, **numbers, "epsilon": epsilon, "delta": found.delta})
+        return
     say("Plan:", made.in_words())
     say("Centre and scale:", found.units_in_words)
     say("Expected:", str(found))

@@ -78,6 +78,10 @@ def reproduce(
     """Run experiments of the paper: as printed, at an honest budget, and by our default.
 
     Finished parts are kept in DIR/cells: a run that was interrupted goes on where it was.
+
+    \b
+    Example:
+      stillspace reproduce convergence --size quick
     """
     _use_checkout()
     # Only here: `stillspace --help` need not wait for NumPy and the kernels.

@@ -138,7 +138,11 @@ def generator(random_state: Any) -> np.random.Generator:
         return secure_generator()
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return seeded_generator(int.from_bytes(random_state.bytes(32), "little"))
-    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**256:
+    whole = isinstance(random_state, int | np.integer) and not isinstance(
+        random_state,
+        np.timedelta64,  # NumPy counts durations as whole numbers
+    )
+    if not whole or not 0 <= int(random_state) < 2**256:
         msg = (
             "random_state must be None, a whole number of at least 0 and below 2**256, a "
             f"RandomState or a Generator, got {shown(random_state)}."

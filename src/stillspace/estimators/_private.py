@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import nan
+from math import isnan, nan
 from typing import Any, Self
 from warnings import warn
 
@@ -45,6 +45,7 @@ from stillspace.estimators._width import (
 )
 from stillspace.exceptions import AsItIsWarning, NotAccountedError, SeededNoiseWarning
 from stillspace.methods.newton.routes import error_in_words
+from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.plans.fixed import GivenStart, fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
@@ -187,7 +188,7 @@ class PrivateEstimator(SubspaceEstimator):
         pairs = isinstance(self.center, str) and self.center == "pairs"
         size, mu = n // 2 if pairs else n, mu_from_budget(*budget)
         sketch = self._chosen_sketch(D, size, mu, algorithm, memory)
-        plain = calibration != "honest" or has_given_start(options)
+        plain = algorithm == "ptr" or calibration != "honest" or has_given_start(options)
         units = chosen_units(
             self.center, self.scale, mu=mu, n=size, D=D, wide=sketch is not None, plain=plain
         )
@@ -341,7 +342,12 @@ class PrivateEstimator(SubspaceEstimator):
     def error_meaning_(self) -> str:
         """What `error_estimate_` is an error to, or why it is not known."""
         check_is_fitted(self)
-        return error_in_words(self.route_, self.error_estimate_)
+        words = error_in_words(self.route_, self.error_estimate_)
+        stages = getattr(self.plan_, "stages", ())  # a model of an old file has no stages
+        found = any(stage.plan.name in ("standardiser", "median") for stage in stages)
+        if found and not isnan(self.error_estimate_):
+            words += " The centre and the scale count as they were released."
+        return words
 
     @property
     def n_components_(self) -> int:
@@ -388,6 +394,12 @@ class PrivateEstimator(SubspaceEstimator):
         r = len(self.components_)
         self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
         self.certificate_ = facts.get("certificate")
+        self.score_map_ = self.scree_ = None
+        if "map_shares" in facts:
+            numbers = facts["map_shares"], facts["map_length"], facts["map_sd"]
+            self.score_map_ = ScoreMap(*numbers)
+        if "scree" in facts:
+            self.scree_ = Scree(facts["scree"], facts["scree_noise"])
         counts = facts.get("distances")
         levels = np.array(QUANTILES)
         self.distance_quantiles_ = None if counts is None else distance_quantiles(counts, levels)

@@ -33,11 +33,14 @@ CENTERS = ("pairs", "median")
 ROWS_QUANTILE, PAIRS_QUANTILE = 0.45, 0.20
 """Low quantiles of the distance that a profile follows: just below half, and below its square."""
 
-CENTER_CELLS = 2**18
+CENTER_CELLS = 2**20
 """Scales, and the last steps of the centre, come from rows with at most this many cells (and from
 `CENTER_ROWS` rows at least)."""
 
 CENTER_ROWS = 1000
+
+MIDDLE_CELLS = 2**18
+"""Column medians, which are only where the search begins, come from rows with so many cells."""
 
 LARGEST_SQUARE = 6000
 """Rows of the largest square matrix that a fit holds (288 MB). Up to this many wide rows are fitted
@@ -99,7 +102,9 @@ def sampled(
     whole = n <= most or (wide and n <= LARGEST_SQUARE)
     order = rng.permutation(n).astype(np.int64)[: n if whole else most]
     middle = None if isinstance(center, str) else np.zeros(D) if center is None else center
-    cells = Cells.of(X if whole else X[order], middle, scale, missing)
+    some = most if isinstance(scale, str) else max(MIDDLE_CELLS // D, CENTER_ROWS)
+    cells = Cells.of(X[order[:some]], middle, scale, missing)
+    cells = replace(cells, X=X if whole else X[order])
     order = order if whole else np.arange(len(order))
     if wide:
         space = RowSpace.of(cells, LONGEST)
@@ -142,7 +147,7 @@ def searched(
     """Search on a part of the sample; a centre that was found is refined on the whole sample."""
     finding = isinstance(center, str)
     around = center if isinstance(center, str) else np.zeros(sample.rows.shape[1])
-    found = filtered_search(sample.few(), r, loss, around, rng)
+    found = filtered_search(sample.few(), r, loss, around, rng, columns=sample.space is None)
     if not finding:
         return found
     best = chosen(found.candidates)
@@ -192,6 +197,30 @@ class Variances:
     """Of all columns together."""
     noise: float
     """Per column, across the subspace."""
+    rows: int
+    """Number of rows that were looked at, before the cut."""
+    others: int
+    """Number of dimensions across the subspace."""
+
+    @property
+    def prominence(self) -> float:
+        """Variance along the first component, per variance of an average direction."""
+        return float(self.along.max() * self.columns / self.total) if self.total else np.inf
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return len(self.along) + self.others
+
+    @property
+    def noise_prominence(self) -> float:
+        """The prominence that pure noise in as many rows and columns hardly exceeds.
+
+        The edge of Marchenko and Pastur's law, and twice the order of its fluctuations.
+        """
+        n = max(self.rows, 1)
+        edge = (1.0 + np.sqrt(self.columns / n)) ** 2
+        return float(edge * (1.0 + 2.0 * n ** (-2.0 / 3.0)))
 
 
 def variances(
@@ -228,7 +257,7 @@ def variances(
     along = np.maximum(second - scores**2 / max(n, 1), 0.0) / freedom
     whole = max(total - float(first @ first) / max(n, 1), 0.0) / freedom
     noise = max(whole - float(along.sum()), 0.0) / (D - r)
-    return Variances(along, whole, noise)
+    return Variances(along, whole, noise, len(index), D - r)
 
 
 def _near(lengths: FloatArray, squares: FloatArray, cut: float) -> FloatArray:

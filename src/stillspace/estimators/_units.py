@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
+from stillspace._shown import shown
 from stillspace.exceptions import AsItIsWarning
 from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of
 
@@ -31,7 +32,8 @@ def chosen_units(
     "auto" is "private", unless the other of the two is given as something else: then it is None.
     Where a private centre and scale cannot be expected to work (few rows for the budget, or rows so
     `wide` that they are sketched) both are None, and a warning says so. `plain` fits have no place
-    for a further stage: the paper's own noise, and a start in the units of the table.
+    for a further stage: the paper's own noise, propose-test-release, and a start in the units of
+    the table.
     """
     if not (is_auto(center) or is_auto(scale)):
         return Units(center, scale)
@@ -59,11 +61,15 @@ def checked_bounds(bounds: npt.ArrayLike | None, D: int) -> FrozenArray | None:
     """Return public ranges of the columns, an array (D, 2); NaN where nothing is known."""
     if bounds is None:
         return None
-    found = np.array(bounds, dtype=np.float64)
+    try:
+        found = np.array(bounds, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        found = np.empty(0)
     if found.shape != (D, 2):
+        got = f"shape {found.shape}" if found.size > 0 else shown(bounds)
         msg = (
-            f"bounds must have one row (smallest, largest) per column, that is, shape ({D}, 2), "
-            f"got {found.shape}."
+            f"bounds must hold two numbers (smallest, largest) per column, that is, be an array of "
+            f"shape ({D}, 2), got {got}."
         )
         raise ValueError(msg)
     known = np.asarray(np.isfinite(found).all(axis=1))

@@ -69,11 +69,13 @@ class PrivateRobustPCA(PrivateEstimator):
         there are more columns than rows, to a width that suits the budget. `components_` then
         live in the sketch; `transform` takes rows as they are. "auto" and "dp-newton" narrow the
         rows of a wide sketch further, to directions that a first release finds (docs/wide.md).
-    summaries : tuple of {"variances", "distances", "certificate"}, default=()
+    summaries : tuple of {"variances", "distances", "scores", "scree", "certificate"}, default=()
         Further private releases, a twentieth of the budget each: variances along the components
-        (zero rows count), quantiles of the orthogonal distance. Both are of rows scaled to the
-        sphere. "certificate" takes a fifth of the budget and says whether the rows fit the model
-        of the theory (docs/theory.md, "A private certificate").
+        (zero rows count), quantiles of the orthogonal distance, a map (two-dimensional histogram)
+        of the scores, and the spectrum of a second moment. All but the map are of rows scaled to
+        the sphere. The map and the spectrum may be published: the scores of the rows may not.
+        "certificate" takes a fifth of the budget and says whether the rows fit the model of the
+        theory (docs/theory.md, "A private certificate").
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -153,6 +155,13 @@ class PrivateRobustPCA(PrivateEstimator):
         theorem 3 of docs/theory.md holds, with probability at least 95 %, and how far the robust
         optimum can be from the fit; or that this cannot be said.
         `est.certificate_.statement(beta=0.01)` says it at another level.
+    score_map_ : ScoreMap or None
+        With the summary "scores": shares of the rows in the cells of a grid over the first two
+        scores, with the standard deviation of their noise (`plots.draw_score_map`). Rows beyond
+        the map's length, which is released too, are drawn at its rim.
+    scree_ : Scree or None
+        With the summary "scree": variances along the leading directions, and how far noise lifts
+        them.
     pair_cut_ : float or None
         With center="pairs": the length (after `scale` and `sketch`) from which differences were
         left out, that is, counted as zero rows; None where none were.

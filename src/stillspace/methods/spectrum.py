@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import pi, sqrt
 
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.parts.geometry import Eigen
 from stillspace.plans.adaptive import Answer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Moment:
-    """The mean of all releases of the second moment, weighed by their shares."""
+    """The mean of all releases of the second moment, weighed by their shares.
+
+    It is decomposed once, whatever is asked of its eigenvalues and eigenvectors.
+    """
 
     value: FloatArray
     share: float
@@ -25,6 +30,22 @@ class Moment:
         total = self.share + share
         value = (self.share * self.value + share * answer.value) / total
         return Moment(value, total, self.sd * sqrt(self.share / total))
+
+    @cached_property
+    def _eigen(self) -> Eigen:
+        return Eigen(self.value)
+
+    def leading(self, r: int) -> FloatArray:
+        """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first."""
+        return self._eigen.top(r)
+
+    def spectrum(self, r: int) -> Spectrum:
+        """Return what the r largest eigenvalues tell."""
+        return Spectrum.of(self._eigen.values, self.sd, r)
+
+    def count(self, most: int) -> int:
+        """Return the number of components that stand out, 1…most."""
+        return _count(self._eigen.values, self.sd, most)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +68,11 @@ class Spectrum:
 
     @classmethod
     def of(cls, moment: FloatArray, sd: float, r: int) -> Spectrum:
-        """Read the r largest eigenvalues of a released second moment."""
-        values = np.linalg.eigvalsh(moment)[::-1]
+        """Read the r largest eigenvalues of a released second moment.
+
+        `moment` is the matrix, or the vector of its eigenvalues.
+        """
+        values = np.sort(moment if moment.ndim == 1 else np.linalg.eigvalsh(moment))[::-1]
         edge = sd * sqrt(len(values) / 2)
         bulk = float(np.median(values[r:]))
         gap = values[:r] - bulk
@@ -86,12 +110,16 @@ def _drawn_together(values: FloatArray, sd: float) -> FloatArray:
 
 
 def count_components(moment: FloatArray, sd: float, most: int) -> int:
-    """Return the number of components that stand out of a noisy second moment, 1…most.
+    """Return the number of components that stand out of a noisy second moment, 1…most."""
+    return _count(np.asarray(np.linalg.eigvalsh(moment)), sd, most)
 
-    The largest relative drop between neighbouring eigenvalues, all measured from the bulk and none
-    below the noise's edge.
+
+def _count(ascending: FloatArray, sd: float, most: int) -> int:
+    """Return the place of the largest relative drop between neighbouring eigenvalues.
+
+    All are measured from the bulk, and none is below the noise's edge.
     """
-    values = np.linalg.eigvalsh(moment)[::-1]
+    values = ascending[::-1]
     edge = 2.0 * sd * sqrt(len(values) / 2)
     above = np.maximum(values[: most + 1] - np.median(values), edge)
     return int(np.argmax(above[:-1] / above[1:])) + 1

@@ -12,11 +12,21 @@ import numpy.typing as npt
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.orientation import oriented
+from stillspace.methods.pictures import length_of_map, scree_of
 from stillspace.methods.spectrum import Spectrum, count_components
 from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.staged import Found, Progress
-from stillspace.rows.maps import Affine, Clip, Project, Sphere, View, with_bound, with_center
+from stillspace.rows.maps import (
+    Affine,
+    Clip,
+    Lengths,
+    Project,
+    Sphere,
+    View,
+    with_bound,
+    with_center,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +185,73 @@ class SummaryStage(_Stage):
         if isinstance(self.plan, Reading):
             return progress.knowing(**{self.plan.name: found.V})
         return progress.knowing(**found.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class LengthStage(_Stage):
+    """Counts of the lengths of the rows say how far a map of the scores reaches."""
+
+    def view(self, progress: Progress) -> View:
+        """Of a row only its length is seen; rows that were left out of the fit count again."""
+        return (*with_bound(progress.view, Sphere()), Lengths())
+
+    def point(self, progress: Progress) -> FloatArray | None:  # noqa: ARG002
+        """The distance of a level to the zero subspace is the level."""
+        return np.zeros((1, 1))
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Keep the length, in the units of the fit."""
+        return progress.knowing(map_length=length_of_map(found.V, _noise(self.plan)))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMapStage(_Stage):
+    """A histogram of the scores at the components, of rows that are shortened, not sphered."""
+
+    m: int
+    """Scores that are counted: 1 or 2."""
+    length: float | None = None
+    """The norm that rows are clipped to, if the fit clips them; otherwise released before."""
+
+    def _length(self, progress: Progress) -> float:
+        return float(progress.facts["map_length"]) if self.length is None else self.length
+
+    def view(self, progress: Progress) -> View:
+        """Rows that were left out of the fit are on the map again."""
+        return with_bound(progress.view, Clip(self._length(progress)))
+
+    def point(self, progress: Progress) -> FloatArray | None:
+        """Return the first components; zero columns stand in for components that are not there."""
+        assert progress.V is not None
+        point = np.zeros((len(progress.V), self.m))
+        shown = min(self.m, progress.V.shape[1])
+        point[:, :shown] = progress.V[:, :shown]
+        return point
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Keep the map."""
+        length = self._length(progress)
+        return progress.knowing(map_shares=found.V, map_length=length, map_sd=_noise(self.plan))
+
+
+@dataclass(frozen=True, slots=True)
+class ScreeStage(_Stage):
+    """The eigenvalues of a second moment that is released for this picture alone."""
+
+    def point(self, progress: Progress) -> FloatArray | None:  # noqa: ARG002
+        """A second moment is asked nowhere."""
+        return np.empty((0, 0))
+
+    def after(self, progress: Progress, found: Found) -> Progress:
+        """Keep the eigenvalues, freed of the noise's part."""
+        scree = scree_of(found.V, _noise(self.plan))
+        return progress.knowing(scree=scree.values, scree_noise=scree.noise)
+
+
+def _noise(plan: AnyPlan) -> float:
+    """Return the standard deviation of the noise on the mean that a reading releases."""
+    release = next(plan.releases())
+    return release.sigma(0) / release.size
 
 
 def _without(V: FloatArray, dropped: npt.NDArray[np.bool_]) -> FloatArray:

@@ -24,6 +24,7 @@ from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.newton.chosen import ChosenNewton
 from stillspace.methods.newton.method import DampedNewton
+from stillspace.methods.newton.rule import NewtonRule
 from stillspace.methods.outlier_look.method import OutlierLook
 from stillspace.methods.outlier_look.rule import LookRule
 from stillspace.methods.pair_lengths import PairLengths
@@ -98,6 +99,7 @@ _OTHERS: Classes = (
     fixed.GivenStart,
     OutlierLook,
     LookRule,
+    NewtonRule,
 )
 _CLASSES: Mapping[str, type] = {
     kind.__name__: kind for kinds in (*_BY_PROTOCOL.values(), _OTHERS) for kind in kinds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 from warnings import warn
@@ -26,6 +26,7 @@ from stillspace.estimators import RobustPCA
 from stillspace.estimators._private import QUANTILES
 from stillspace.methods.certificate import PrivateCertificate
 from stillspace.methods.outlier_look import LeftOut
+from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.models.facts import (
     CLASSES,
     GROUP_NUMBERS,
@@ -265,6 +266,8 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     if not all(0 <= j < model.n_features_in_ for j in dropped):
         raise RefusedError("a column that was dropped is not there")
     model.dropped_columns_ = np.array(dropped, dtype=np.intp)
+    model.score_map_ = _picture(ScoreMap, "shares", released.get("score_map"))
+    model.scree_ = _picture(Scree, "values", released.get("scree"))
     cut = released.get("pair_cut")
     if cut == 0.0:
         raise RefusedError("a length from which pairs are left out is positive")
@@ -296,6 +299,22 @@ def _certificate(stored: Any, components: FloatArray) -> PrivateCertificate | No
     if (made.r, made.D) != components.shape:
         raise RefusedError("the certificate is of another subspace")
     return made
+
+
+def _picture(kind: Any, numbers: str, stored: Any) -> Any:
+    """Return a released picture, if the file has one; wrong numbers raise."""
+    if stored is None:
+        return None
+    if type(stored) is not dict or set(stored) != {f.name for f in fields(kind)}:
+        raise RefusedError("a picture is not described as one")
+    made = np.array(stored[numbers])
+    square = made.ndim == 1 or (made.ndim == 2 and kind is ScoreMap and len(set(made.shape)) == 1)
+    if made.dtype != np.float64 or not made.size or not square or not np.isfinite(made).all():
+        raise RefusedError("a picture does not hold finite numbers")
+    others = {f.name: stored[f.name] for f in fields(kind) if f.name != numbers}
+    if any(type(value) is not float or value <= 0.0 for value in others.values()):
+        raise RefusedError("a picture has a length or a noise that is not positive")
+    return kind(**{numbers: made}, **others)
 
 
 def _released_number(value: Any) -> float:

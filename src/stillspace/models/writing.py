@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +25,7 @@ from stillspace._model_files import (
 )
 from stillspace._typing import FloatArray
 from stillspace.methods.outlier_look import LeftOut
+from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.models.facts import (
     CLASSES,
     GROUP_NUMBERS,
@@ -163,7 +165,14 @@ def released_facts(estimator: Any) -> dict[str, Any]:
         "left_out": groups,
         "certificate": None if certificate is None else certificate.to_dict(),
         "dropped_columns": [int(j) for j in getattr(estimator, "dropped_columns_", ())],
+        "score_map": _picture(getattr(estimator, "score_map_", None)),
+        "scree": _picture(getattr(estimator, "scree_", None)),
     }
+
+
+def _picture(made: ScoreMap | Scree | None) -> dict[str, Any] | None:
+    """Return a released picture as JSON values."""
+    return None if made is None else {f.name: _plain(getattr(made, f.name)) for f in fields(made)}
 
 
 def _group_facts(group: LeftOut) -> dict[str, Any]:

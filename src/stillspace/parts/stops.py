@@ -88,7 +88,7 @@ class Settled(Converged):
     """
 
     n_rows: int = 1
-    part: float = 0.1
+    part: float = 0.3
     """The gradient may be this part of its sampling error per dimension."""
 
     def __call__(

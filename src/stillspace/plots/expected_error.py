@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 
 from stillspace._limits import LARGEST_EPSILON
-from stillspace.methods.newton import WEAK
+from stillspace.methods.newton import NEWTON_RULE
 from stillspace.plots._display import Display
 from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure, tidy
 from stillspace.prediction import USEFUL, Prediction
@@ -65,7 +65,11 @@ class PlannerDisplay(Display):
                 ha="right", va="bottom", transform=ax.get_yaxis_transform())  # fmt: skip
         here = getattr(self.at, self.fact)
         ax.plot([here], [self.at.error], "o", color=INK, ms=6, label="this plan")
-        weak = [v for v, p in zip(self.values, self.predictions, strict=True) if p.kappa < WEAK]
+        weak = [
+            v
+            for v, p in zip(self.values, self.predictions, strict=True)
+            if p.kappa < NEWTON_RULE.weak
+        ]
         if weak:
             ax.axvspan(self.values[0], weak[-1], color=GREY, alpha=0.1, lw=0)
             ax.text(0.03, 0.04, "grey: too weak a signal for steps", fontsize=8, color=GREY,

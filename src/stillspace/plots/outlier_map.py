@@ -13,10 +13,10 @@ from stillspace.plots._display import Display
 from stillspace.plots._figure import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure, tidy
 
 _STYLES = {
-    "regular": (BLUE, "o", "regular"),
-    "good leverage": (GREEN, "^", "good leverage: on the subspace, far out"),
-    "orthogonal outlier": (ORANGE, "s", "orthogonal outlier: off the subspace"),
-    "bad leverage": (VERMILION, "D", "bad leverage: off it and far out"),
+    "regular": (BLUE, "o"),
+    "good leverage": (GREEN, "^"),
+    "orthogonal outlier": (ORANGE, "s"),
+    "bad leverage": (VERMILION, "D"),
 }
 
 
@@ -60,7 +60,7 @@ class OutlierMapDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         found, kinds = self.found, self.found.kinds
-        for kind, (colour, marker, label) in _STYLES.items():
+        for kind, (colour, marker) in _STYLES.items():
             at = kinds == kind
             ax.scatter(
                 found.score_distance[at],
@@ -70,7 +70,7 @@ class OutlierMapDisplay(Display):
                 marker=marker,
                 alpha=0.6,
                 linewidths=0,
-                label=f"{label} ({int(np.count_nonzero(at))})",
+                label=f"{kind} ({int(np.count_nonzero(at))})",
             )
         ax.axvline(found.score_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
         ax.axhline(found.orthogonal_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,14 @@ from stillspace._typing import FloatArray
 from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.pair_lengths import PairLengths
+from stillspace.methods.pictures import length_counts, map_bins
 from stillspace.methods.stages import (
     CenterStage,
     LeaveOutStage,
+    LengthStage,
     NarrowStage,
+    ScoreMapStage,
+    ScreeStage,
     StandardiseStage,
     SubspaceStage,
     SummaryStage,
@@ -29,7 +34,7 @@ from stillspace.methods.standardiser import (
     standardiser_share,
 )
 from stillspace.parts.geometry import Polar
-from stillspace.parts.queries import DistanceCounts, Query, ScoreSquares, SecondMoment
+from stillspace.parts.queries import DistanceCounts, ScoreCounts, ScoreSquares, SecondMoment
 from stillspace.plans.adaptive import AdaptivePlan, Method
 from stillspace.plans.fixed import MomentStart, Plan, Reading
 from stillspace.plans.staged import Stage, StagedPlan
@@ -37,7 +42,7 @@ from stillspace.privacy import mu_from_budget
 from stillspace.recipes import draft_plan
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
-from stillspace.rows.maps import Affine, Sphere, View, paired
+from stillspace.rows.maps import Affine, Clip, Sphere, View, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,8 @@ class Shares:
     """The second moment whose leading eigenvectors wide rows are narrowed to (docs/wide.md)."""
     summary: float = 0.05
     """Each summary but the certificate."""
+    map_length: float = 0.01
+    """Of the summary "scores": the counts of lengths that say how far the map reaches."""
     certificate: float = 0.2
     """The certificate: one of its sums has D(D + 1)/2 entries."""
 
@@ -72,21 +79,64 @@ EDGES: tuple[float, ...] = tuple(float(edge) for edge in np.geomspace(1e-4, 0.98
 """Public bins of the orthogonal distance of a row on the unit sphere: 12 % wide."""
 
 
-def _variances(facts: Facts) -> Query:
-    return ScoreSquares(facts.D, facts.r)
+def _variances(facts: Facts, view: View) -> tuple[Stage, ...]:  # noqa: ARG001
+    reading = Reading("variances", facts.release(ScoreSquares(facts.D, facts.r)))
+    return (SummaryStage(reading, SHARES.summary, facts.r),)
 
 
-def _distances(facts: Facts) -> Query:
-    return DistanceCounts(facts.D, facts.r, EDGES)
+def _distances(facts: Facts, view: View) -> tuple[Stage, ...]:  # noqa: ARG001
+    reading = Reading("distances", facts.release(DistanceCounts(facts.D, facts.r, EDGES)))
+    return (SummaryStage(reading, SHARES.summary, facts.r),)
 
 
-READINGS: Mapping[str, Callable[[Facts], Query]] = {
+def _scores(facts: Facts, view: View) -> tuple[Stage, ...]:
+    """Return the stages of a map of the scores: how long rows are, then the map."""
+    if paired(view):
+        msg = (
+            "The summary 'scores' is a map of rows, and center='pairs' sees differences of rows "
+            "alone; use center='private', a public centre, or leave 'scores' out."
+        )
+        raise ValueError(msg)
+    clip = next((m.norm for m in view if isinstance(m, Clip)), None)
+    share = SHARES.summary if clip is not None else SHARES.summary - SHARES.map_length
+    m = min(2, facts.r)
+    sd = _sd_of_counts(facts, share)
+    counts = ScoreCounts(facts.D, m, map_bins(facts.n, sd))
+    last = ScoreMapStage(Reading("scores", facts.release(counts)), share, m, clip)
+    if clip is not None:
+        return (last,)
+    lengths = Reading("lengths", facts.release(length_counts()))
+    return (LengthStage(lengths, SHARES.map_length), last)
+
+
+def _scree(facts: Facts, view: View) -> tuple[Stage, ...]:  # noqa: ARG001
+    return (ScreeStage(Reading("scree", facts.release(SecondMoment(facts.D))), SHARES.summary),)
+
+
+def _certificate(facts: Facts, view: View) -> tuple[Stage, ...]:
+    if not isinstance(view[-1], Sphere):
+        msg = "A certificate is about rows on the unit sphere; leave norm_bound out."
+        raise ValueError(msg)
+    method = CertificateMethod(facts.D, facts.r)
+    plan = AdaptivePlan("certificate", method, facts.n, facts.relation, facts.rows_per_person)
+    return (SummaryStage(plan, SHARES.certificate, facts.r),)
+
+
+def _sd_of_counts(facts: Facts, share: float) -> float:
+    """Return the standard deviation of the noise on a count of rows that gets this share."""
+    assert facts.epsilon is not None
+    assert facts.delta is not None
+    mu = mu_from_budget(facts.epsilon, facts.delta) * sqrt(share)
+    return facts.rows_per_person * (sqrt(2.0) if facts.relation == "replace-one" else 1.0) / mu
+
+
+SUMMARIES: Mapping[str, Callable[[Facts, View], tuple[Stage, ...]]] = {
     "variances": _variances,
     "distances": _distances,
+    "scores": _scores,
+    "scree": _scree,
+    "certificate": _certificate,
 }
-"""Summaries that are one release each."""
-SUMMARIES = (*READINGS, "certificate")
-"""All summaries by name."""
 
 
 def plan_fit(
@@ -112,7 +162,7 @@ def plan_fit(
     first = _first_stages(facts, radius, cut_pairs and paired(view), narrowed)
     if standardised is not None:
         first = (_standardising(facts, columns, standardised, view), *first)
-    last = tuple(_summary(name, facts, view) for name in summaries)
+    last = tuple(stage for name in summaries for stage in SUMMARIES[name](facts, view))
     seen = facts if narrowed is None else replace(facts, D=narrowed)
     draft = draft_plan(algorithm, seen, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
@@ -130,19 +180,6 @@ def plan_fit(
         raise ValueError(msg)
     printed = as_printed(draft, facts, facts.epsilon, facts.delta)
     return replace(plan, stages=(main.with_plan(printed),))
-
-
-def _summary(name: str, facts: Facts, view: View) -> Stage:
-    """Return the stage of one summary."""
-    if name != "certificate":
-        reading = Reading(name, facts.release(READINGS[name](facts)))
-        return SummaryStage(reading, SHARES.summary, facts.r)
-    if not isinstance(view[-1], Sphere):
-        msg = "A certificate is about rows on the unit sphere; leave norm_bound out."
-        raise ValueError(msg)
-    method = CertificateMethod(facts.D, facts.r)
-    plan = AdaptivePlan(name, method, facts.n, facts.relation, facts.rows_per_person)
-    return SummaryStage(plan, SHARES.certificate, facts.r)
 
 
 def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View) -> Stage:

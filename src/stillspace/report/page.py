@@ -26,6 +26,8 @@ figure { max-width: 30rem; }
 figcaption, caption { color: #4d4d4d; font-size: .9rem; text-align: left; }
 svg { width: 100%; height: auto; font: 12px system-ui, "DejaVu Sans", sans-serif; }
 svg.bar { width: 5.75rem; height: .75rem; }
+.pictures { display: flex; flex-wrap: wrap; gap: 1rem; }
+.pictures figure { flex: 1 1 16rem; max-width: 24rem; }
 .wide { overflow-x: auto; }
 :focus-visible { outline: 3px solid #0b5d8f; outline-offset: 2px; }
 table { border-collapse: collapse; }
@@ -44,7 +46,8 @@ code { font-family: "DejaVu Sans Mono", monospace; font-size: .8rem; }
 @media print {
   body { font-size: 8.6pt; line-height: 1.28; max-width: none; padding: 0; }
   h1 { font-size: 13pt; } h2 { font-size: 10pt; margin: 2.2mm 0 .8mm; break-after: avoid; }
-  p, ul, figure { margin: .6mm 0; } figure { max-width: 88mm; }
+  p, ul, figure { margin: .6mm 0; } figure { max-width: 78mm; }
+  .pictures figure { max-width: 70mm; flex: 0 0 70mm; }
   th, td { padding: 0 3mm 0 0; } li, tr, figure { break-inside: avoid; }
   .signature { margin-top: 9mm; break-inside: avoid; } .boxes li { margin: 0; }
   svg.bar { height: 2.4mm; width: 18mm; } code { font-size: 7pt; }

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor, log10
 
+import numpy as np
+
 from stillspace._typing import FloatArray
+from stillspace.methods.pictures import ScoreMap
 from stillspace.report.html import Html, tag
 
 BLUE, ORANGE, INK, GREY, LINE = "#0b5d8f", "#b34700", "#1a1a1a", "#4d4d4d", "#b8b8b8"
@@ -82,9 +85,44 @@ def bar(value: float, largest: float) -> Html:
     )
 
 
-def scree(values: FloatArray, sd: float) -> Html:
+def score_map(found: ScoreMap) -> Html:
+    """Return the map of scores: darker cells hold more rows; cells within the noise stay white."""
+    shares = np.atleast_2d(found.shares.T)[::-1]
+    top = max(float(shares.max()), 1e-12)
+    across, down = shares.shape[1], shares.shape[0]
+    side = 300.0 / across
+    height = TOP + side * down + BOTTOM
+    drawn: list[Html] = []
+    for i in range(down):
+        for j in range(across):
+            part = shares[i, j] / top if shares[i, j] > 2.0 * found.sd else 0.0
+            fill = _shade(part)
+            drawn.append(
+                tag("rect", x=LEFT + j * side, y=TOP + i * side, width=side, height=side, fill=fill)
+            )
+    box = {"x": LEFT, "y": TOP, "width": 300.0, "height": side * down}
+    drawn.append(tag("rect", **box, fill="none", stroke=GREY))
+    for part in (-1.0, 0.0, 1.0):
+        x, low = LEFT + 150.0 * (1.0 + part), TOP + side * down
+        drawn.append(_text(x, low + 16, f"{part * found.length:.3g}"))
+        if down > 1:
+            y = TOP + 150.0 * (1.0 - part)
+            drawn.append(_text(LEFT - 6, y + 4, f"{part * found.length:.3g}", "end"))
+    drawn.append(_text(LEFT + 150.0, height - 6, "score on component 1", fill=GREY))
+    if down > 1:
+        drawn.append(_text(LEFT + 306, TOP + 12, "component 2", "start", GREY))
+    return _svg("Map of the scores: where rows are many, with noise.", *drawn, height=height)
+
+
+def _shade(part: float) -> str:
+    """Return a colour from white to dark blue."""
+    mixed = (round(255 + (end - 255) * part**0.6) for end in (8, 48, 107))
+    return "#" + "".join(f"{value:02x}" for value in mixed)
+
+
+def scree(values: FloatArray, noise: float) -> Html:
     """Return released variances along ordered directions, with the noise's level."""
-    top = max(float(values.max()), 2.0 * sd, 1e-12)
+    top = max(float(values.max()), noise, 1e-12)
     span = (WIDTH - LEFT - RIGHT) / len(values)
 
     def y(value: float) -> float:
@@ -105,8 +143,8 @@ def scree(values: FloatArray, sd: float) -> Html:
         if len(values) <= 20 or j % 5 == 0:
             drawn.append(_text(x + 0.35 * span, HEIGHT - BOTTOM + 16, str(j + 1)))
     drawn += [
-        _line(LEFT, y(2.0 * sd), WIDTH - RIGHT, y(2.0 * sd), ORANGE, 2.0),
-        _text(WIDTH - RIGHT - 4, y(2.0 * sd) - 5, "noise: two standard deviations", "end", ORANGE),
+        _line(LEFT, y(noise), WIDTH - RIGHT, y(noise), ORANGE, 2.0),
+        _text(WIDTH - RIGHT - 4, y(noise) - 5, "what noise alone can add", "end", ORANGE),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "component", fill=GREY),
     ]
     return _svg("Released variance along each component, with the level of the noise.", *drawn)

@@ -298,9 +298,28 @@ def released(model: Any) -> Html | None:
             f"Half of the rows lie within a distance of {quantiles[1]:.2g} of the directions "
             "(rows have length 1)."
         )
-    if not facts:
+    drawn = _pictures(model)
+    if not facts and not drawn:
         return None
-    return section("What else was released", listed(facts))
+    return section("What else was released", listed(facts) if facts else None, *drawn)
+
+
+def _pictures(model: Any) -> list[Html]:
+    """Return the released pictures, each with what it shows."""
+    drawn: list[Html] = []
+    score_map, scree = getattr(model, "score_map_", None), getattr(model, "scree_", None)
+    if score_map is not None:
+        text = (
+            "Where the rows lie along the first components: darker cells hold more rows. Each cell "
+            f"holds its share of the rows with noise of {100 * score_map.sd:.2g} %; cells within "
+            "twice the noise are white. Rows further out are drawn at the rim."
+        )
+        drawn.append(tag("figure", pictures.score_map(score_map), tag("figcaption", text)))
+    if scree is not None:
+        text = "Variance of the rows, scaled to length 1, along the leading directions."
+        picture = pictures.scree(scree.values[:20], scree.noise)
+        drawn.append(tag("figure", picture, tag("figcaption", text)))
+    return [tag("div", *drawn, class_="pictures")] if drawn else []
 
 
 def audit(found: Mapping[str, Any] | None, model: Any) -> Html:

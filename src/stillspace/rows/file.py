@@ -17,7 +17,15 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
 from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.stored import NO_INDEX, Factors, Ones, Scaling, Stored, stored
+from stillspace.rows.stored import (
+    NO_INDEX,
+    Factors,
+    Ones,
+    Scaling,
+    Stored,
+    loaded_and_measured,
+    stored,
+)
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
@@ -189,16 +197,16 @@ class FileStored:
         return self.table.dtype
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (D, b) with scaled rows."""
-        b, done = XT.shape[1], 0
+        """Fill `X` (b, width) with scaled rows."""
+        b, done = len(X), 0
         for piece, chosen, some in self._pieces(index, factors, start, start + b, max(b, 1)):
             part = stored(piece.X)
-            width = piece.high - piece.low
+            count = piece.high - piece.low
             rows = chosen if len(chosen) else np.arange(piece.low, piece.high)
-            part.load(rows, 0, scaling, some, XT[:, done : done + width])
-            done += width
+            part.load(rows, 0, scaling, some, X[done : done + count])
+            done += count
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
@@ -208,6 +216,12 @@ class FileStored:
             run = jobs.Span(chosen, piece.low, piece.high, span.block)
             adder.add(*stored(piece.X).loader, scaling.cells, some, run)
         adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)
 
     def _pieces(
         self, index: IntArray, factors: Factors, start: int, stop: int, block: int
@@ -253,32 +267,39 @@ class NarrowedRows:
         return np.dtype(np.float64)
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (width, b); the cells of narrower rows are never centred."""
+        """Fill `X` (b, width); the cells of narrower rows are never centred."""
         assert scaling.plain
-        b = XT.shape[1]
+        b, m = len(X), self.shape[1]
         numbers = index[start : start + b] if len(index) > 0 else np.arange(start, start + b)
-        wide = np.empty((self.source.shape[1], b))
+        wide = np.empty((b, self.source.shape[1]))
         with np.errstate(all="ignore"):  # which warnings appear depends on the rows
             self.source.load(index, start, self.scaling, self.factors, wide)
             narrow = self._narrow(wide)
-            scales = factors[numbers]
-            XT[:] = np.where(scales == 0.0, 0.0, narrow * scales)
+            scales = factors[numbers][:, None]
+            X[:, :m] = np.where(scales == 0.0, 0.0, narrow * scales)
+        X[:, m:] = 0.0
 
     def _narrow(self, wide: FloatArray) -> AnyArray:
         if isinstance(self.row_map, Sketch):
-            return self.row_map.columns(wide)
-        return scores(wide, self.row_map.basis.array)
+            return self.row_map.block(wide)
+        return scores(wide.T, self.row_map.basis.array).T
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
         adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
         for at in range(span.start, span.stop, span.block):
-            XT = np.empty((self.shape[1], min(span.block, span.stop - at)))
-            self.load(span.chosen, at, scaling, factors, XT)
-            adder.add_block(XT)
+            X = np.empty((min(span.block, span.stop - at), self.shape[1]))
+            self.load(span.chosen, at, scaling, factors, X)
+            adder.add_block(X)
         adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)
 
 
 class FileRows(MemoryRows):

@@ -10,7 +10,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs
 from stillspace.kernels.pairs import subtract_pairs
-from stillspace.rows.stored import Factors, Ones, Scaling, Stored
+from stillspace.rows.stored import Factors, Ones, Scaling, Stored, loaded_and_measured
 
 PAIR_CELLS = 2**21
 """Cells of a block of rows whose partners all lie in one other block."""
@@ -96,24 +96,30 @@ class PairedRows:
         return self.source.dtype
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (D, b) with scaled differences, from position `start` of `index` or of all."""
-        D, b = XT.shape
-        stop = start + b
+        """Fill `X` (b, width) with scaled differences, from `start` of `index` or of all."""
+        stop = start + len(X)
         pairs = index[start:stop] if len(index) > 0 else np.arange(start, stop)
-        if b == 0:
+        if len(X) == 0:
             return
-        as_it_is, B = Scaling.of(D), np.empty_like(XT)
-        self.source.load(self.first[pairs], 0, as_it_is, self.ones, XT)
+        as_it_is, B = Scaling.of(self.shape[1]), np.empty_like(X)
+        self.source.load(self.first[pairs], 0, as_it_is, self.ones, X)
         self.source.load(self.second[pairs], 0, as_it_is, self.ones, B)
-        subtract_pairs(XT, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
+        subtract_pairs(X, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
-        memory = np.empty(self.shape[1] * min(span.block, span.stop - span.start))
+        most = min(span.block, span.stop - span.start)
+        adder, memory = jobs.RowAdder(terms, most), np.empty((most, self.shape[1]))
         for at in range(span.start, span.stop, span.block):
-            width = min(span.block, span.stop - at)
-            XT = memory[: self.shape[1] * width].reshape(-1, width)
-            self.load(span.chosen, at, scaling, factors, XT)
-            jobs.add_block(terms, XT)
+            X = memory[: min(span.block, span.stop - at)]
+            self.load(span.chosen, at, scaling, factors, X)
+            adder.add_block(X)
+        adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)

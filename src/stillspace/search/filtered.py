@@ -44,12 +44,22 @@ class Found:
 
 
 def filtered_search(
-    S: FloatArray, r: int, loss: Loss, center: FloatArray | str, rng: np.random.Generator
+    S: FloatArray,
+    r: int,
+    loss: Loss,
+    center: FloatArray | str,
+    rng: np.random.Generator,
+    *,
+    columns: bool = True,
 ) -> Found:
-    """Search on rows S (m, D) in random order, about a given centre or one to be found."""
+    """Search on rows S (m, D) in random order, about a given centre or one to be found.
+
+    Without `columns`, the columns of S are coordinates in which ties mean nothing.
+    """
     with one_blas_thread():  # many small products: threads would wait for each other
         clumps = find_clumps(S)
-        T = dithered(S[outside(S, clumps)], rng)
+        T = S[outside(S, clumps)]
+        T = dithered(T, rng) if columns else T
         kept = not_outlying(T, rng)
         few = T[kept]
         best = _searched(few, r, loss, center, rng)

@@ -81,11 +81,11 @@ def located(
     """
     Y = S @ V
     R = S - Y @ V.T
-    tried = [R[rng.choice(len(R), min(_TRIES, len(R)), replace=False)], np.median(R, axis=0)[None]]
-    if start is not None:
-        tried.append((start - V @ (V.T @ start))[None])
-    across = _most_central(np.concatenate(tried), R[:_JUDGES])
-    size = float(np.median(_lengths(S - np.median(S, axis=0))))
+    judges = R[:_JUDGES]
+    tried = [R[rng.choice(len(R), min(_TRIES, len(R)), replace=False)]]
+    tried.append((np.median(judges, axis=0) if start is None else start - V @ (V.T @ start))[None])
+    across = _most_central(np.concatenate(tried), judges)
+    size = float(np.median(_lengths(S)))
     cut = np.inf
     for _ in range(_ROUNDS):
         cut = reach_of(_lengths(R - across), size)
@@ -104,8 +104,8 @@ def _most_central(tried: FloatArray, judges: FloatArray) -> FloatArray:
 
 
 def recentred(S: FloatArray, center: FloatArray, V: FloatArray, reach: float) -> FloatArray:
-    """Return the centre after a few steps across V on `Σ min(distance, reach)` over rows S."""
-    for _ in range(_ROUNDS):
+    """Return the centre after two steps across V on `Σ min(distance, reach)` over rows S."""
+    for _ in range(2):
         R = S - center
         R = R - (R @ V) @ V.T
         d = _lengths(R)

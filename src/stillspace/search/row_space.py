@@ -1,8 +1,9 @@
 """Rows of a wide table (fewer rows than columns) in coordinates of the space that they span.
 
 Distances, angles and subspaces depend on the products of rows alone. So m rows with D > m columns
-become rows with at most m coordinates, by a Cholesky factor of their m × m Gram matrix, and
-everything is searched there. Directions are brought back as combinations of the rows.
+become rows with at most m coordinates, and everything is searched there. Small tables take a QR
+factor of the rows. Large ones take a Cholesky factor of the m × m Gram matrix, and directions are
+brought back as combinations of the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from stillspace._typing import FloatArray, IntArray
@@ -26,8 +27,8 @@ MAD_TO_SD = 1.4826
 """Standard deviation of a Gaussian law, per median absolute deviation."""
 
 _DEPENDENT = 2.0**-40
-"""Rows whose squared distance to the span of the others is below this part of the median squared
-length add no dimension: the rest is rounding."""
+"""Rows whose distance to the span of the others is below this part of the median length (squared
+distance and length for products of rows) add no dimension: the rest is rounding."""
 
 _SPARSE_PAYS = 64
 """Products of sparse rows cost about this much per product, in units of those of dense rows."""
@@ -116,7 +117,8 @@ class Cells:
 class RowSpace:
     """Coordinates of rows in an orthonormal basis of their span, and the way back.
 
-    The coordinates of the rows in `pivots` are a lower triangle.
+    A small table has the basis itself, which is right to the last digits. A large one has the rows
+    that span the space; their coordinates are a lower triangle.
     """
 
     coordinates: FloatArray
@@ -126,13 +128,18 @@ class RowSpace:
     """(k,), rows that span the space."""
     pull: FloatArray
     """(n,), factors by which rows that are far too long were shortened."""
+    basis: FloatArray | None = None
+    """(D, k)"""
 
     @classmethod
     def of(cls, cells: Cells, longest: float) -> RowSpace:
         """Return the space of all rows; rows beyond `longest` median lengths are shortened to it.
 
-        By a Cholesky factor with pivoting, which ends where the other rows are combinations.
+        By a triangular factor with pivoting, which ends where the other rows are combinations: of
+        the rows themselves, or of their products.
         """
+        if cells.X.shape[0] * cells.X.shape[1] <= BLOCK_CELLS:
+            return cls._small(cells, longest)
         G = cells.gram()
         pull = shortening(np.sqrt(np.maximum(np.diag(G), 0.0)), longest)
         if (pull < 1.0).any():
@@ -147,8 +154,23 @@ class RowSpace:
             coordinates[pivot, k + 1 :] = 0.0
         return cls(coordinates, cells, pivots, pull)
 
+    @classmethod
+    def _small(cls, cells: Cells, longest: float) -> RowSpace:
+        Z = cells.rows()
+        lengths = np.linalg.norm(Z, axis=1)
+        pull = shortening(lengths, longest)
+        Q, R, order = qr((Z * pull[:, None]).T, mode="economic", pivoting=True)
+        limit = _DEPENDENT * float(np.median(lengths))
+        rank = max(int(np.count_nonzero(np.abs(np.diag(R)) > limit)), 1)
+        coordinates = np.empty((len(Z), rank))
+        coordinates[order] = R[:rank].T
+        pivots = np.asarray(order[:rank], dtype=np.int64)
+        return cls(coordinates, cells, pivots, pull, Q[:, :rank])
+
     def lifted(self, vectors: FloatArray) -> FloatArray:
         """Return vectors (k, j) of coordinates as vectors (j, D) of columns."""
+        if self.basis is not None:
+            return np.asarray((self.basis @ vectors).T)
         weights = np.zeros((len(self.coordinates), vectors.shape[1]))
         weights[self.pivots] = solve_triangular(
             self.coordinates[self.pivots], vectors, lower=True, trans="T"
@@ -192,12 +214,22 @@ def mad(S: FloatArray) -> FloatArray:
     return np.asarray(found)
 
 
+def _cut(X: Any, start: int, stop: int) -> Any:
+    """Return some columns; a table in a file, which is sliced by rows alone, is read whole."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return X[:, start:stop]
+    n, D = X.shape
+    step = max(BLOCK_CELLS // D, 1)
+    parts = [X[at : at + step][:, start:stop] for at in range(0, n, step)]
+    return sparse.vstack(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
 def _columns(X: Any) -> Iterator[tuple[int, FloatArray]]:
     """Yield positions and blocks of columns of a table, as new arrays of float64."""
     n, D = X.shape
     step = max(BLOCK_CELLS // max(n, 1), 16)
     X = X.tocsc() if sparse.issparse(X) and step < D else X
     for at in range(0, D, step):
-        block = X[:, at : at + step]
+        block = _cut(X, at, at + step)
         block = block.toarray() if sparse.issparse(block) else block
         yield at, np.array(block, dtype=np.float64)

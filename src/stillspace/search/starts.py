@@ -13,7 +13,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 
-SEARCH_ROWS, SEARCH_ROWS_PER_COLUMN, SEARCH_CELLS = 1024, 8, 2**22
+SEARCH_ROWS, SEARCH_ROWS_PER_COLUMN, SEARCH_CELLS = 1024, 4, 2**22
 """A search reads so many rows, if there are as many, and at most so many cells."""
 
 TYLER_COLUMNS = 300

@@ -6,14 +6,7 @@ public number of rows; shares are of μ² and add up to 1.
 """
 
 from stillspace.methods.newton.chosen import ChosenNewton
-from stillspace.methods.newton.method import TOP_UP, WEAK, DampedNewton
-from stillspace.methods.newton.states import MATRIX_SHARE, SCALAR_SHARE
+from stillspace.methods.newton.method import DampedNewton
+from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 
-__all__ = [
-    "MATRIX_SHARE",
-    "SCALAR_SHARE",
-    "TOP_UP",
-    "WEAK",
-    "ChosenNewton",
-    "DampedNewton",
-]
+__all__ = ["NEWTON_RULE", "ChosenNewton", "DampedNewton", "NewtonRule"]

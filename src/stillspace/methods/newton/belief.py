@@ -13,16 +13,9 @@ from math import sqrt
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.parts.geometry import polar
 from stillspace.plans.adaptive import Answer
-
-FIRST_CURVATURE, FIRST_CAP = 2.0, 0.3
-LEAST_CAP, LARGEST_CAP = 1e-7, 0.5
-DRIFT = 0.1
-"""What the curvature's relative variance grows by in each step."""
-MEMORY = 0.8
-"""Weight of the older curvature matrices."""
-LEAST_FALL, LEAST_SHAPE = 0.3, 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +41,7 @@ class Belief:
     """Weighed sum of the variances of an entry of their noise."""
     gain: FloatArray | None = None
     """K of the last step."""
+    rule: NewtonRule = NEWTON_RULE
 
     @property
     def weakest(self) -> float:
@@ -60,11 +54,14 @@ class Belief:
         return self.s * (1.0 / r + least + 3.0 * noise)
 
     @classmethod
-    def at(cls, V: FloatArray, variance: float, part: float) -> Belief:
+    def at(
+        cls, V: FloatArray, variance: float, part: float, rule: NewtonRule = NEWTON_RULE
+    ) -> Belief:
         """Start at V with an error of the given variance in each entry."""
         r = V.shape[1]
         P = variance * np.eye(r)
-        return cls(V, P, FIRST_CURVATURE, 1.0, part, FIRST_CAP, np.zeros((r, r)))
+        shape = np.zeros((r, r))
+        return cls(V, P, rule.first_curvature, 1.0, part, rule.first_cap, shape, rule=rule)
 
     def reopened(self, variance: float) -> Belief:
         """Return the belief with more doubt about V."""
@@ -90,7 +87,7 @@ class Belief:
             seen,
             V=polar(self.V + G @ K),
             P=left,
-            cap=float(np.clip(seen.part / seen.s, LEAST_CAP, LARGEST_CAP)),
+            cap=float(np.clip(seen.part / seen.s, self.rule.least_cap, self.rule.largest_cap)),
             gain=np.asarray(K, dtype=np.float64),
         )
         free = (len(self.V) - r) * r
@@ -102,8 +99,8 @@ class Belief:
         expected = self.s * self.cap
         noise = (answer.sd / expected) ** 2
         gain = self.v / (self.v + noise)
-        s = self.s * max(1.0 + gain * (float(answer.value) / expected - 1.0), LEAST_FALL)
-        v = (1.0 - gain) * self.v + DRIFT
+        s = self.s * max(1.0 + gain * (float(answer.value) / expected - 1.0), self.rule.least_fall)
+        v = (1.0 - gain) * self.v + self.rule.drift
         return replace(self, s=s, v=v)
 
     def _shaped(self, answer: Answer) -> Belief:
@@ -115,9 +112,9 @@ class Belief:
         traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
         return replace(
             self,
-            shape=MEMORY * self.shape + traceless / trace,
-            weight=MEMORY * self.weight + 1.0,
-            variance=MEMORY**2 * self.variance + (answer.sd / trace) ** 2,
+            shape=self.rule.memory * self.shape + traceless / trace,
+            weight=self.rule.memory * self.weight + 1.0,
+            variance=self.rule.memory**2 * self.variance + (answer.sd / trace) ** 2,
         )
 
     @property
@@ -129,5 +126,5 @@ class Belief:
         values, U = np.linalg.eigh(self.shape / self.weight)
         noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
         kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
-        shaped = np.maximum(1.0 + kept * r * values, LEAST_SHAPE)
+        shaped = np.maximum(1.0 + kept * r * values, self.rule.least_shape)
         return np.asarray((U * (shaped * self.s / shaped.sum())) @ U.T)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.methods.newton.belief import LARGEST_CAP, Belief
+from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.routes import (
     BOTH,
     FLAT,
@@ -21,17 +21,9 @@ from stillspace.methods.newton.routes import (
     noise_alone,
     with_reason,
 )
+from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.methods.newton.spread import Spread
 from stillspace.methods.newton.states import (
-    CHECKED_AFTER,
-    FIRST_STEPS,
-    LAST_STEPS,
-    MATRIX_SHARE,
-    MORE_STEPS,
-    MOST_FIRST_STEPS,
-    MOST_STEPS,
-    SCALAR_SHARE,
-    SHARPER,
     Found,
     LastLook,
     Looking,
@@ -39,10 +31,9 @@ from stillspace.methods.newton.states import (
     Steps,
     TopUp,
 )
-from stillspace.methods.outlier_look import STANDARD, Looked, LookState, OutlierLook
-from stillspace.methods.spectrum import Spectrum
+from stillspace.methods.outlier_look import Looked, LookState, OutlierLook
 from stillspace.metrics import subspace_error
-from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.geometry import polar
 from stillspace.parts.queries import (
     Curvature,
     CurvatureMatrix,
@@ -51,33 +42,6 @@ from stillspace.parts.queries import (
     SecondMoment,
 )
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-
-WEAK = STANDARD.weak
-"""κ̂ below which the second moment gets everything: plain private PCA."""
-TOP_UP = 6.0
-"""The start gets the share TOP_UP/κ̂², if that is more than the first look's."""
-STILL_MOVES = 5.0
-"""The first phase goes on while the gradient is this many standard deviations off noise."""
-
-CUT_FROM, CUT, LARGEST_CUT = 5, 3.0, 0.75
-"""After so many steps, rows farther away than min(CUT/s, LARGEST_CUT) are left out."""
-LARGEST_PART, ALONE = 0.3, 1.25
-"""The largest part of the curvature's cap (see `_part`), and what one direction's share counts."""
-REOPENED = 0.05
-"""What the error's variance grows by, over D − r, when the cut moves the optimum."""
-
-JUDGED_AT, NOISY = 3, 2.2
-"""After so many steps the mean weight 1/d tells a noisy table: below NOISY (see `_noisy`)."""
-HOPELESS = 0.003
-"""The d² above which steps on a noisy table could show nothing."""
-SPLIT, SLIGHT = 0.3, 0.1
-"""A direction with less than this part of the mean weight is held by other rows, unless it has less
-than that part of the mean signal (see `_split`)."""
-COMPARED_AT, AGREE = 10, 1.5
-"""When steps on a noisy table are compared with the start, and how near is agreement."""
-RELIABLE, FLATTEST = 10.0, 0.1
-"""κ̂ from which on the steps' own estimate of their error is right to a factor of about two, and the
-least curvature along any direction, as a part of what the steps assume, that it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +59,8 @@ class DampedNewton:
 
     look: OutlierLook | None = None
     """The look for outliers before the steps; None means the standard one."""
+    rule: NewtonRule = NEWTON_RULE
+    """All tuned numbers."""
 
     @property
     def _look(self) -> OutlierLook:
@@ -103,7 +69,7 @@ class DampedNewton:
     @property
     def n_passes(self) -> int:
         """The look, two more second moments, steps in vain, and the steps."""
-        return self._look.n_passes + 2 + JUDGED_AT + MOST_STEPS
+        return self._look.n_passes + 2 + self.rule.judged_at + self.rule.most_steps
 
     @property
     def coordinates(self) -> int:
@@ -111,7 +77,9 @@ class DampedNewton:
         D, r = self.D, self.r
         step = D * r + 1 + r * (r + 1) // 2
         moments = 2 * (D * (D + 1) // 2)
-        return self._look.coordinates + moments + (JUDGED_AT + MOST_STEPS) * step
+        return (
+            self._look.coordinates + moments + (self.rule.judged_at + self.rule.most_steps) * step
+        )
 
     def begin(self, allowance: Allowance) -> State:
         """Return the state before the first release."""
@@ -170,21 +138,20 @@ class DampedNewton:
     def enter(self, allowance: Allowance, looked: Looked) -> State:
         """Go to private PCA where the signal is weak; else to the steps, from a good start."""
         moment = looked.moment
-        spectrum = Spectrum.of(moment.value, moment.sd, self.r)
+        spectrum = moment.spectrum(self.r)
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
-        if kappa < WEAK:
+        if kappa < self.rule.weak:
             return LastLook(looked, 1.0 - looked.spent, WEAK_SIGNAL)
-        wanted = TOP_UP / kappa**2
+        wanted = self.rule.top_up / kappa**2
         if wanted > moment.share:
             return TopUp(allowance, looked, wanted - moment.share)
         return self._step_from(allowance, looked)
 
     def _step_from(self, allowance: Allowance, looked: Looked) -> Steps:
         D, r, moment = self.D, self.r, looked.moment
-        scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
+        scalar, matrix = self.rule.scalar_share, self.rule.matrix_share if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
-        V = top_eigenvectors(moment.value, r)
-        spectrum = Spectrum.of(moment.value, moment.sd, r)
+        V, spectrum = moment.leading(r), moment.spectrum(r)
         return Steps(
             allowance,
             looked,
@@ -197,10 +164,12 @@ class DampedNewton:
             belief=Belief.at(
                 V,
                 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
-                part=self._part(allowance, spectrum.signal),
+                self._part(allowance, spectrum.signal),
+                self.rule,
             ),
             spread=Spread.at(spectrum, moment.sd),
             spent=looked.spent,
+            rule=self.rule,
         )
 
     def _part(self, allowance: Allowance, signal: FloatArray) -> float:
@@ -208,23 +177,24 @@ class DampedNewton:
 
         Half of the signal is enough, but neither one direction alone nor noise.
         """
-        query = Curvature(self.D, self.r, LARGEST_CAP)
-        noise = allowance.sd(query, SCALAR_SHARE / (FIRST_STEPS + LAST_STEPS))
-        alone = ALONE * float(signal[0]) if self.r > 1 else 0.0
-        return min(LARGEST_PART, max(float(signal.sum()) / 2.0, alone, 3.0 * noise))
+        query = Curvature(self.D, self.r, self.rule.largest_cap)
+        noise = allowance.sd(
+            query, self.rule.scalar_share / (self.rule.first_steps + self.rule.last_steps)
+        )
+        alone = self.rule.alone * float(signal[0]) if self.r > 1 else 0.0
+        return min(self.rule.largest_part, max(float(signal.sum()) / 2.0, alone, 3.0 * noise))
 
     def _looked_last(self, state: LastLook, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
         looked = state.looked.plus(answer, state.share)
         moment, steps = looked.moment, state.steps
-        V = top_eigenvectors(moment.value, self.r)
-        error = Spectrum.of(moment.value, moment.sd, self.r).pca_error(moment.sd)
+        V, error = moment.leading(self.r), moment.spectrum(self.r).pca_error(moment.sd)
         if steps is not None:
             errors = steps.pca_error / moment.share, self._error(steps.belief.P)
             part = errors[0] / (errors[0] + errors[1])
             other = steps.belief.V
             error = (1.0 - part) ** 2 * error + part**2 * steps.spread.error
-            V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
+            V = _between(V, other, part)
         if state.route == WEAK_SIGNAL:
             return Found(V, looked, error, state.route)
         return Found(V, looked, nan, with_reason(state.route, noise_alone(error)))
@@ -237,11 +207,11 @@ class DampedNewton:
         spread = state.spread.after(belief.curvature, belief.gain, answers[0].sd)
         spent = state.spent + sum(state.shares)
         state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
-        if state.k == JUDGED_AT and self._noisy(state):
+        if state.k == self.rule.judged_at and self._noisy(state):
             return self._doubted(state)
-        if state.k >= CUT_FROM:
+        if state.k >= self.rule.cut_from:
             state = self._cut(state)
-        if state.doubt and state.k == COMPARED_AT:
+        if state.doubt and state.k == self.rule.compared_at:
             if self._agrees(state):
                 return self._back(state, BOTH, state)
             state = replace(state, doubt=False, route=NOISY_TABLE)
@@ -265,8 +235,10 @@ class DampedNewton:
         if self._noisy(state):
             return replace(state, cut=inf)
         if state.cut == inf:
-            belief = belief.reopened(REOPENED / (self.D - self.r))
-        return replace(state, belief=belief, cut=min(CUT / belief.s, LARGEST_CUT))
+            belief = belief.reopened(self.rule.reopened / (self.D - self.r))
+        return replace(
+            state, belief=belief, cut=min(self.rule.cut / belief.s, self.rule.largest_cut)
+        )
 
     def _noisy(self, state: Steps) -> bool:
         """Tell a noisy table by its mean weight w = 1/d.
@@ -274,17 +246,17 @@ class DampedNewton:
         PCA's gradient has terms `Qx yᵀ` of norm at most ½, GLAD's are 1/d times as large and at
         most 1: at w = 2 a step tells as much as a second moment.
         """
-        return state.belief.s < NOISY * state.weight_unit
+        return state.belief.s < self.rule.noisy * state.weight_unit
 
     def _hopeless(self, state: Steps) -> bool:
         """Whether steps would be too imprecise to show that outliers moved the start."""
         w = state.belief.s / state.weight_unit
-        return (2.0 / w) ** 2 * state.pca_error > HOPELESS
+        return (2.0 / w) ** 2 * state.pca_error > self.rule.hopeless
 
     def _agrees(self, state: Steps) -> bool:
         """Whether steps and start differ by no more than their own errors."""
         apart, share = subspace_error(state.belief.V.T, state.start.T), state.looked.moment.share
-        return apart < AGREE * (self._error(state.belief.P) + state.pca_error / share)
+        return apart < self.rule.agree * (self._error(state.belief.P) + state.pca_error / share)
 
     def _split(self, state: Steps) -> bool:
         """Whether different rows hold different directions: a cluster took some of them.
@@ -293,27 +265,32 @@ class DampedNewton:
         unless they hardly vary along some: on the sphere the rows that do are noisier ones.
         """
         weakest, mean = state.belief.weakest / state.weakest_unit, state.weight_unit / self.r
-        slight = state.weakest_unit < SLIGHT * mean
-        return not slight and weakest < SPLIT * state.belief.s / state.weight_unit
+        slight = state.weakest_unit < self.rule.slight * mean
+        return not slight and weakest < self.rule.split * state.belief.s / state.weight_unit
 
     def _sharpens(self, state: Steps) -> bool:
         """Whether the curvature has grown as it does near noiseless inliers: as 1/error."""
         assert state.check is not None
-        at, before = state.check
-        return state.k == at and state.belief.s > SHARPER * before
+        return state.belief.s > self.rule.sharper * state.check[1]
 
     def _next_phase(self, state: Steps, surprise: float) -> State:
-        k, moves = state.k, surprise >= STILL_MOVES
+        k, moves = state.k, surprise >= self.rule.still_moves
         if state.end is None:
-            goes_on = k < FIRST_STEPS or state.doubt or (moves and k < MOST_FIRST_STEPS)
+            goes_on = (
+                k < self.rule.first_steps
+                or state.doubt
+                or (moves and k < self.rule.most_first_steps)
+            )
             if goes_on:
                 return state
             if self._split(state):
                 return self._back(state, SPLIT_ROWS)
-            check = k + CHECKED_AFTER, state.belief.s
-            return replace(state, end=k + LAST_STEPS, check=check)
-        if moves and self._sharpens(state):
-            return replace(state, end=k + MORE_STEPS)
+            check = k + self.rule.checked_after, state.belief.s
+            return replace(state, end=k + self.rule.last_steps, check=check)
+        assert state.check is not None
+        if k == state.check[0]:
+            more = self.rule.more_steps if moves and self._sharpens(state) else self.rule.last_few
+            return replace(state, end=k + more)
         if k < state.end:
             return state
         return self._found(state)
@@ -321,9 +298,9 @@ class DampedNewton:
     def _found(self, state: Steps) -> Found:
         """Return where the steps ended, with their error or the reason why it is not known."""
         reason = ""
-        if state.kappa < RELIABLE:
+        if state.kappa < self.rule.reliable:
             reason = NO_SIGNAL
-        elif state.spread.flattest(state.belief.curvature) < FLATTEST:
+        elif state.spread.flattest(state.belief.curvature) < self.rule.flattest:
             reason = FLAT
         error = nan if reason else state.spread.error
         route = with_reason(state.route, reason) if reason else state.route
@@ -331,3 +308,13 @@ class DampedNewton:
 
     def _error(self, P: FloatArray) -> float:
         return float((self.D - self.r) * np.trace(P))
+
+
+def _between(V: FloatArray, other: FloatArray, part: float) -> FloatArray:
+    """Return the leading eigenvectors of `(1 − part) VVᵀ + part WWᵀ`, W the other basis.
+
+    They lie in the span of both: the singular vectors of `[√(1 − part) V, √part W]`.
+    """
+    both = np.hstack([sqrt(1.0 - part) * V, sqrt(part) * other])
+    U, _, _ = np.linalg.svd(both, full_matrices=False)
+    return polar(U[:, : V.shape[1]])

@@ -9,21 +9,10 @@ from typing import TypeAlias
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.routes import NEWTON
+from stillspace.methods.newton.rule import NewtonRule
 from stillspace.methods.newton.spread import Spread
 from stillspace.methods.outlier_look import Looked, LookState
 from stillspace.plans.adaptive import Allowance
-
-SCALAR_SHARE = MATRIX_SHARE = 0.03
-"""Of the curvature and of the curvature matrix, in all steps together."""
-
-FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
-"""Steps of the first phase, at least; of the second; and of the first, at most."""
-CHECKED_AFTER, SHARPER, MORE_STEPS = 3, 1.5, 40
-"""If after so many steps of the second phase the gradient still moves, and the curvature has grown
-by this factor, there are so many more."""
-MOST_STEPS = MOST_FIRST_STEPS + CHECKED_AFTER + MORE_STEPS
-FIRST_PART = 0.1
-"""What FIRST_STEPS of the first phase take of the gradient's share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +53,7 @@ class Steps:
     spread: Spread
     """What the noise so far makes of the error; no step depends on it."""
     spent: float
+    rule: NewtonRule
     k: int = 0
     cut: float = inf
     end: int | None = None
@@ -78,8 +68,12 @@ class Steps:
         """Shares of the next step's three releases."""
         gradient, scalar, matrix = self.parts
         if self.end is None:
-            each = 1.0 / (FIRST_STEPS + LAST_STEPS)
-            return FIRST_PART * gradient / FIRST_STEPS, scalar * each, matrix * each
+            each = 1.0 / (self.rule.first_steps + self.rule.last_steps)
+            return (
+                self.rule.first_part * gradient / self.rule.first_steps,
+                scalar * each,
+                matrix * each,
+            )
         each = (1.0 - self.spent) / (self.end - self.k) / (gradient + scalar + matrix)
         return gradient * each, scalar * each, matrix * each
 

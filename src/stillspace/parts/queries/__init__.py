@@ -10,12 +10,19 @@ weights 1/‖Qx‖ no constant bounds, and which are therefore never private.
 from stillspace.parts.queries.base import (
     LARGEST_POINT,
     PRIVATE_FLOOR,
+    PRIVATE_NEAR,
     ROBUST_FLOOR,
     UNIT_ROUNDOFF,
     Query,
 )
 from stillspace.parts.queries.curvature import Curvature, CurvatureMatrix, Joint
-from stillspace.parts.queries.distances import DistanceCounts, GeometricMedian, GladCost, MedianCost
+from stillspace.parts.queries.distances import (
+    DistanceCounts,
+    GeometricMedian,
+    GladCost,
+    MedianCost,
+    ScoreCounts,
+)
 from stillspace.parts.queries.gradients import Glad, Reaper
 from stillspace.parts.queries.modes import AngleCounts, FourthMoment
 from stillspace.parts.queries.moments import ScoreMoment, ScoreSquares, SecondMoment
@@ -25,6 +32,7 @@ from stillspace.parts.queries.split import FarMoment, NearCost, NearMoment
 __all__ = [
     "LARGEST_POINT",
     "PRIVATE_FLOOR",
+    "PRIVATE_NEAR",
     "ROBUST_FLOOR",
     "UNIT_ROUNDOFF",
     "AngleCounts",
@@ -44,6 +52,7 @@ __all__ = [
     "Query",
     "Reaper",
     "ReweightedMoment",
+    "ScoreCounts",
     "ScoreMoment",
     "ScoreSquares",
     "SecondMoment",

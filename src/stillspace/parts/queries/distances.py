@@ -10,24 +10,36 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.base import PRIVATE_FLOOR, Bounded, check_point
+from stillspace.parts.queries.base import (
+    PRIVATE_FLOOR,
+    PRIVATE_NEAR,
+    Bounded,
+    FromScores,
+    check_point,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class GladCost(Bounded):
+class GladCost(FromScores):
     """`Σ ‖Qx‖`: n times the GLAD cost at V. A number in [0, 1] a row, so both bounds are 1."""
 
     D: int
     r: int
     name: ClassVar[str] = "GLAD cost"
+    near: ClassVar[float | None] = PRIVATE_NEAR
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = 1.0
 
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
+    def add_measured(
+        self,
+        Y: FloatArray,  # noqa: ARG002
+        distances: FloatArray,
+        point: FloatArray,
+        out: FloatArray,
+    ) -> None:
+        """Add the distances."""
         check_point(point, (self.D, self.r))
-        R, _ = kernels.residual_to_basis(XT, point)
-        out += np.fmin(kernels.column_norms(R), 1.0).sum()
+        out += np.fmin(distances, 1.0).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +66,42 @@ class DistanceCounts(Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
         check_point(point, (self.D, self.r))
-        R, _ = kernels.residual_to_basis(XT, point)
-        bins = np.searchsorted(np.array(self.edges), kernels.column_norms(R), side="right")
+        _, distance = kernels.measured(XT, point, PRIVATE_NEAR)
+        bins = np.searchsorted(np.array(self.edges), distance, side="right")
         out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCounts(Bounded):
+    """How many rows have their scores Vᵀx in each cell of a grid over [−1, 1]^m, m = 1 or 2.
+
+    Rows lie in the unit ball, so their scores lie in the grid; a score beyond it by rounding counts
+    in the outermost cell. One cell per row, none for a zero row: a term has norm at most 1, and two
+    terms differ by at most √2. As the bits of a score are the row's alone, no other row's presence
+    moves it to another cell.
+    """
+
+    D: int
+    m: int
+    bins: int
+    """Cells along each score."""
+    name: ClassVar[str] = "map of the scores"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(bins,) or (bins, bins)."""
+        return (self.bins,) * self.m
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        check_point(point, (self.D, self.m))
+        edges = np.arange(1, self.bins) * (2.0 / self.bins) - 1.0
+        cells = np.searchsorted(edges, kernels.scores(XT, point), side="right")
+        flat = np.ravel_multi_index(tuple(cells), self.shape)
+        counts = np.bincount(flat[XT.any(axis=0)], minlength=self.bins**self.m)
+        out += counts.reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.base import ROBUST_FLOOR, Blockwise
+from stillspace.parts.queries.base import ROBUST_FLOOR, ROBUST_NEAR, Blockwise
 
 
 class _Unbounded(Blockwise):
@@ -74,7 +74,8 @@ class IrlsPower(_Unbounded):
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         direction = out[:-1].reshape(self.D, self.r)
-        return kernels.Terms(kernels.IRLS, point, self.floor, direction, out[-1:], self.cut, 0.0)
+        facts = (self.floor, direction, out[-1:], self.cut, 0.0, ROBUST_NEAR)
+        return kernels.Terms(kernels.IRLS, point, *facts)
 
 
 @dataclass(frozen=True, slots=True)

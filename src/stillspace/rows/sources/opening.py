@@ -29,6 +29,9 @@ SUFFIXES: dict[str, str] = {
     ".h5ad": f"{_HERE}.hdf5:open_h5ad",
     ".zarr": f"{_HERE}.zarrs:open_zarr",
     ".bed": f"{_HERE}.plink:open_bed",
+    ".csv": f"{_HERE}.text:open_text",
+    ".tsv": f"{_HERE}.text:open_text",
+    ".gz": f"{_HERE}.text:open_text",
 }
 """Which function opens a file, by the end of its name: `module:function(path, **options)`."""
 

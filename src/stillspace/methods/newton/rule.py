@@ -1,0 +1,95 @@
+"""Every tuned number of the damped Newton method, with its unit and its reason.
+
+They were chosen on drawn data; docs/newton.md has them as a table. An ablation is another rule:
+`DampedNewton(D, r, rule=replace(NEWTON_RULE, cut=4.0))`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonRule:
+    """Shares of the budget, numbers of steps, and the limits by which a fit chooses its way."""
+
+    weak: float = 4.0
+    """κ̂; below it steps could not be guided, and the second moment gets everything."""
+    top_up: float = 6.0
+    """The start gets the share top_up/κ̂² of μ², if that is more than the first look's."""
+    scalar_share: float = 0.03
+    """Of μ²: the curvature, in all steps together."""
+    matrix_share: float = 0.03
+    """Of μ²: the curvature matrix, in all steps together."""
+    first_steps: int = 8
+    """Steps of the first phase, at least: it finds the basin."""
+    most_first_steps: int = 20
+    """Steps of the first phase, at most: a start that a cluster caught needs time to escape."""
+    first_part: float = 0.1
+    """Of the gradient's share: what `first_steps` of the first phase take."""
+    last_steps: int = 10
+    """Steps of the second phase, over which the rest is shared equally."""
+    still_moves: float = 5.0
+    """Standard deviations by which a gradient must differ from noise for a phase to go on."""
+    checked_after: int = 3
+    """Steps of the second phase after which the growth of the curvature is looked at."""
+    sharper: float = 1.5
+    """Factor; a curvature that has grown by it is a sign of nearly noiseless inliers."""
+    more_steps: int = 40
+    """Steps that then follow: each one gains digits."""
+    last_few: int = 2
+    """Steps that follow otherwise: a few precise steps find as much, and each reads all rows."""
+    cut_from: int = 5
+    """Steps after which far rows are left out."""
+    cut: float = 3.0
+    """In units of 1/s, about the typical distance of inliers: rows at cut/s or more are far."""
+    largest_cut: float = 0.75
+    """Distance on the unit sphere: the cut is never larger."""
+    reopened: float = 0.05
+    """Of d² over D − r: the doubt about V that the first cut adds, because it moves the optimum."""
+    first_curvature: float = 2.0
+    """The trace s of the curvature that is believed before the first step."""
+    first_cap: float = 0.3
+    """Distance: the cap of the curvature in the first step."""
+    least_cap: float = 1e-7
+    """Distance: the smallest cap; nearer, rounding decides."""
+    largest_cap: float = 0.5
+    """Distance: the largest cap."""
+    drift: float = 0.1
+    """Relative variance that the curvature gains per step: the point moves."""
+    least_fall: float = 0.3
+    """Factor by which the curvature falls in one step, at most: noise must not empty it."""
+    memory: float = 0.8
+    """Weight of the older curvature matrices in their average."""
+    least_shape: float = 0.1
+    """Of the mean eigenvalue: the smallest eigenvalue of the curvature that is believed."""
+    largest_part: float = 0.3
+    """Share of the rows: the largest share of near rows from which on the curvature can grow."""
+    alone: float = 1.25
+    """Times the first eigenvalue: rows along one direction alone must not make it grow."""
+    judged_at: int = 3
+    """Steps after which the mean weight 1/d tells a noisy table."""
+    noisy: float = 2.2
+    """Mean weight below which a table is noisy: at 2 a step tells as much as a second moment."""
+    hopeless: float = 0.003
+    """The d² above which steps on a noisy table could show nothing."""
+    compared_at: int = 10
+    """Steps after which a noisy table's steps are compared with private PCA."""
+    agree: float = 1.5
+    """Times the error that both predict: nearer, nothing speaks for outliers."""
+    split: float = 0.3
+    """Of the mean weight: a direction below it is held by other rows than the others."""
+    slight: float = 0.1
+    """Of the mean signal: unless the direction has less than this, so that inliers hardly vary."""
+    reliable: float = 10.0
+    """κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
+    flattest: float = 0.1
+    """Of what the steps assume: the least curvature along any direction that this needs."""
+
+    @property
+    def most_steps(self) -> int:
+        """Steps of both phases, at most."""
+        return self.most_first_steps + self.checked_after + self.more_steps
+
+
+NEWTON_RULE = NewtonRule()

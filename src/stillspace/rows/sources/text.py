@@ -1,0 +1,292 @@
+"""CSV and TSV files, plain or packed (.gz), parsed by pyarrow.
+
+A text file tells neither its number of rows nor its types before it is read. So the file is read
+once, when it is opened, into one array of 8 bytes per cell; while it is parsed the text of one
+column block is held besides. No message holds a cell.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from stillspace._typing import FloatArray, IntArray
+from stillspace.exceptions import DataFileError
+from stillspace.rows.sources.dialect import Dialect, NoNumberError, sniffed
+
+__all__ = ["TextSource", "open_text"]
+
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+"""Cells that are missing, in small or capital letters."""
+_BLOCK = 1 << 22
+"""Bytes that are parsed at a time."""
+_COLUMN = re.compile(r"column #(\d+)")
+
+
+def _null_values() -> list[str]:
+    words = ("".join(w) for m in MISSING for w in product(*((c, c.upper()) for c in m)))
+    return [padded for word in dict.fromkeys(words) for padded in (word, f" {word}")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextSource:
+    """The numbers of a text file in memory, and the columns that were kept as text."""
+
+    path: str
+    X: FloatArray
+    """(n, D), NaN where a cell is missing."""
+    names: tuple[str, ...] | None
+    """Of the columns of X, if the header is known to be one; a guessed header is not kept."""
+    texts: dict[str, list[str]]
+    """Columns that were kept beside the numbers (an id, a label), under the words they have."""
+    dialect: Dialect
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.X.shape[0], self.X.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float64."""
+        return self.X.dtype
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        """Return the rows start…stop − 1."""
+        return self.X[start:stop]
+
+    def take(self, numbers: IntArray) -> FloatArray:
+        """Return the rows of these numbers."""
+        return self.X[numbers]
+
+    def describe(self) -> str:
+        """Return what it is."""
+        return f"text file, {self.shape[1]} columns of float64, in {self.path}"
+
+
+def open_text(
+    given: str | os.PathLike[str] | IO[bytes],
+    *,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    hidden: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> TextSource:
+    """Read a table of numbers from a text file.
+
+    Parameters
+    ----------
+    given : path or open binary file
+        A name that ends in .gz is unpacked.
+    delimiter, decimal, encoding : str, default=None
+        What stands between cells, the decimal mark, and the encoding. None looks at the first
+        lines: comma, semicolon, tab or bar; point or comma; UTF-8, or what a byte-order mark says.
+    header : bool, default=None
+        Whether the first line holds names. None looks at it; names of a guessed header are not
+        kept, for the line may be a row.
+    columns, drop, texts : sequence of str
+        Columns by name, or by number from 1: those to read (all if None), those to leave out, and
+        those to keep as text beside the numbers. A name says that there is a header.
+    hidden : bool, default=False
+        Whether the number of rows is secret. The file then needs a header.
+    progress : callable, default=None
+        Called with the number of bytes that were read, and the size of the file.
+    """
+    path = _name_of(given)
+    if header is None and any(not _is_number(c) for c in (*(columns or ()), *drop, *texts)):
+        header = True
+    with _Bytes.of(given, progress) as stream:
+        sample = stream.peek()
+        dialect = sniffed(
+            path, sample, delimiter, decimal, header, encoding, whole=stream.whole, hidden=hidden
+        )
+        chosen = _chosen(path, dialect, columns, drop, texts)
+        table = _parsed(path, stream, dialect, chosen, tuple(texts))
+    return _source(path, table, dialect, chosen, tuple(texts))
+
+
+def _name_of(given: str | os.PathLike[str] | IO[bytes]) -> str:
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    return str(getattr(given, "name", "The input"))
+
+
+def _is_number(column: str) -> bool:
+    return column.isascii() and column.isdecimal()
+
+
+def _source(
+    path: str, table: Any, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
+) -> TextSource:
+    X = np.empty((len(chosen), table.num_rows))
+    start = 0
+    for batch in table.to_batches():
+        for k in range(len(chosen)):
+            X[k, start : start + batch.num_rows] = batch.column(k).to_numpy(zero_copy_only=False)
+        start += batch.num_rows
+    names = None
+    if dialect.header_told and dialect.names is not None:
+        names = tuple(dialect.names[j] for j in chosen)
+    kept = {w: table.column(len(chosen) + k).to_pylist() for k, w in enumerate(texts)}
+    kept = {word: ["" if cell is None else cell for cell in cells] for word, cells in kept.items()}
+    return TextSource(path, X.T, names, kept, dialect)
+
+
+def _chosen(
+    path: str,
+    dialect: Dialect,
+    columns: Sequence[str] | None,
+    drop: Iterable[str],
+    texts: Iterable[str],
+) -> list[int]:
+    """Return the numbers of the columns to read as numbers."""
+    out = {dialect.place(path, column) for column in (*drop, *texts)}
+    asked: Iterable[int] = range(dialect.n_columns)
+    if columns is not None:
+        asked = [dialect.place(path, column) for column in columns]
+    chosen = [j for j in dict.fromkeys(asked) if j not in out]
+    if len(chosen) < 2:
+        msg = (
+            f"{path} has {len(chosen)} column{'s' if len(chosen) != 1 else ''} to read; at least "
+            "two are needed (is the delimiter right?)."
+        )
+        raise DataFileError(msg)
+    return chosen
+
+
+def _parsed(
+    path: str, stream: _Bytes, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
+) -> Any:
+    """Return the table of chosen columns, then the texts; every error is one of ours."""
+    labels = [f"c{j}" for j in range(dialect.n_columns)]
+    words = [labels[dialect.place(path, text)] for text in texts]
+    numbers = [labels[j] for j in chosen]
+    kinds = {name: pa.float64() for name in numbers} | {name: pa.string() for name in words}
+    try:
+        return pc.read_csv(
+            stream.arrow(),
+            pc.ReadOptions(
+                column_names=labels,
+                skip_rows=dialect.skipped,
+                block_size=_BLOCK,
+                encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
+            ),
+            pc.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quoted),
+            pc.ConvertOptions(
+                column_types=kinds,
+                include_columns=[*numbers, *words],
+                null_values=_null_values(),
+                decimal_point=dialect.decimal,
+            ),
+        )
+    except (pa.ArrowInvalid, UnicodeDecodeError, OSError, EOFError) as error:
+        text = str(error)
+    if "Empty CSV file" in text:
+        return pa.table({name: pa.array([], kinds[name]) for name in [*numbers, *words]})
+    raise _error(path, dialect, text)
+
+
+def _error(path: str, dialect: Dialect, text: str) -> DataFileError:
+    """Return our own sentence for an error of the parser, whose text may hold cells."""
+    found = _COLUMN.search(text)
+    if "conversion error to double" in text and found is not None:
+        return NoNumberError.of(path, dialect, int(found.group(1)))
+    if "Expected" in text and "columns, got" in text:
+        msg = (
+            f"The lines of {path} do not all have the same number of cells; repair the file, or "
+            "say what stands between cells (delimiter)."
+        )
+    elif "UTF8" in text.upper().replace("-", "") or "decode" in text or "codec" in text:
+        msg = f"{path} is not text in {dialect.encoding}; give its encoding, such as latin-1."
+    elif "straddling object" in text:
+        msg = f"A line of {path} is longer than {_BLOCK} bytes, or a quotation mark is not closed."
+    else:
+        msg = f"{path} cannot be read as a table of text; save it as CSV (UTF-8) again."
+    return DataFileError(msg)
+
+
+class _Bytes(io.RawIOBase):
+    """The bytes of a file, counted while they are read; .gz is unpacked behind it."""
+
+    def __init__(self, raw: IO[bytes], packed: bool, size: int, close: bool) -> None:
+        self._raw, self._size, self._close = raw, size, close
+        self._packed = packed
+        self._ahead = b""
+        self._done = 0
+        self.whole = False
+        self.progress: Callable[[int, int], None] | None = None
+
+    @classmethod
+    def of(
+        cls, given: str | os.PathLike[str] | IO[bytes], progress: Callable[[int, int], None] | None
+    ) -> _Bytes:
+        packed = _name_of(given).lower().endswith(".gz")
+        if isinstance(given, str | os.PathLike):
+            made = cls(open(given, "rb"), packed, os.path.getsize(given), True)  # noqa: SIM115
+        else:
+            made = cls(given, packed, 0, False)
+        made.progress = progress
+        return made
+
+    def readable(self) -> bool:
+        """Yes: pyarrow asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes that were looked at first, then those of the file."""
+        if self._ahead:
+            part, self._ahead = self._ahead[: len(buffer)], self._ahead[len(buffer) :]
+        else:
+            part = self._raw.read(len(buffer)) or b""
+            self._done += len(part)
+            if self.progress is not None:
+                self.progress(min(self._done, self._size or self._done), self._size or self._done)
+        buffer[: len(part)] = part
+        return len(part)
+
+    def peek(self) -> bytes:
+        """Return the first bytes, unpacked, and leave them to be read again."""
+        self._ahead = self._raw.read(_SAMPLE) or b""
+        self._done += len(self._ahead)
+        if not self._packed:
+            self.whole = len(self._ahead) < _SAMPLE
+            return self._ahead
+        import zlib  # noqa: PLC0415
+
+        try:
+            found = zlib.decompressobj(31).decompress(self._ahead, _SAMPLE)
+        except zlib.error:
+            name = getattr(self._raw, "name", "The file")
+            msg = f"{name} ends in .gz and is not packed by gzip; rename it, or pack it again."
+            raise DataFileError(msg) from None
+        self.whole = len(self._ahead) < _SAMPLE and len(found) < _SAMPLE
+        return found
+
+    def arrow(self) -> Any:
+        """Return what pyarrow reads from."""
+        opened = pa.PythonFile(self, mode="r")
+        return pa.CompressedInputStream(opened, "gzip") if self._packed else opened
+
+    def close(self) -> None:
+        """Close the file, if it was opened here."""
+        if self._close:
+            self._raw.close()
+        super().close()
+
+
+_SAMPLE = 1 << 18
+"""Bytes that are looked at to find out the format."""
