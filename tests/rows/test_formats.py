@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from pathlib import Path
 
 import bed_reader
 import dask.array
@@ -16,11 +17,19 @@ from stillspace.cli.app import app
 from stillspace.exceptions import DataFileError
 from stillspace.parts.queries import Glad
 from stillspace.rows import Affine, FileRows, MemoryRows, RowTable, Sphere
-from stillspace.rows.sources import RowSource, open_source
+from stillspace.rows.sources import SUFFIXES, RowSource, open_source
 from stillspace.rows.sources.plink import rewritten
 from tests.conftest import random_basis
 
 N, D = 403, 30
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("suffix", sorted(SUFFIXES))
+def test_every_format_is_listed(suffix):
+    assert f"`{suffix}`" in (DOCS / "scale.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
