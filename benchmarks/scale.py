@@ -27,12 +27,12 @@ from stillspace.parts.queries import Glad
 from stillspace.rows import FileRows, MemoryRows, Sphere
 
 HERE = Path(__file__).parent
-MODEL_SHAPES = ((16_000, 256, 2), (16_000, 256, 10), (4_000, 1000, 4))
+MODEL_SHAPES = ((40_000, 256, 2), (40_000, 256, 10), (10_000, 1000, 4), (60_000, 150, 4))
 """(rows, columns, components) from which the constants are fitted."""
-CHECK_SHAPES = ((30_000, 128, 5), (8_000, 600, 3))
+CHECK_SHAPES = ((70_000, 128, 5), (18_000, 600, 3))
 """Other shapes, on which the model is checked."""
 FORMATS = ("npy", "parquet")
-REPEATS = 3
+REPEATS = 5
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def pass_times(folder: Path, n: int, D: int, r: int) -> list[float]:
     X = rng.standard_normal((n, D), dtype=np.float32)
     np.save(folder / "X.npy", X)
     columns = {f"c{j}": X[:, j] for j in range(D)}
-    pq.write_table(pa.table(columns), folder / "X.parquet", row_group_size=4_096)
+    pq.write_table(pa.table(columns), folder / "X.parquet", row_group_size=8_192)
     V = np.linalg.qr(rng.standard_normal((D, r)))[0]
     kinds = [MemoryRows.of(X), *(FileRows.open(folder / f"X.{name}") for name in FORMATS)]
     bounded = [kind.through(Sphere()) for kind in kinds]

@@ -301,6 +301,7 @@ def _fitted(
         estimator = RobustPCA(**common, max_iter=n_iter)
     else:
         estimator = PrivateRobustPCA(**common, n_iter=n_iter, **private)
+    estimator.set_params(verbose=True)  # the progress of a long fit, on a terminal alone
     estimator.fit(table.X)
     if table.names is not None:
         import numpy as np  # noqa: PLC0415
