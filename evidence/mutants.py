@@ -453,15 +453,8 @@ MUTANTS = [
     Mutant(
         "stages beside the subspace protect one row of a person",
         "recipes/fits.py",
-        "SummaryStage(Reading(name, facts.release(SUMMARIES[name](facts))), "
-        "SHARES.summary, facts.r)",
-        "SummaryStage(\n"
-        "            Reading(\n"
-        "                name, replace(facts, rows_per_person=1).release(SUMMARIES[name](facts))\n"
-        "            ),\n"
-        "            SHARES.summary,\n"
-        "            facts.r,\n"
-        "        )",
+        "for stage in SUMMARIES[name](facts, view))",
+        "for stage in SUMMARIES[name](replace(facts, rows_per_person=1), view))",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(

@@ -55,6 +55,8 @@ FACES = {
         "Panel",
         "draw_dimension_profile",
         "draw_outlier_map",
+        "draw_score_map",
+        "draw_scores",
         "draw_side_views",
         "draw_trade_off",
     ],
