@@ -3,16 +3,28 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-cli
+DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: demo browser test check format evidence bench utility reproduction clean
+.PHONY: demo browser docs dist test check format evidence bench utility reproduction clean
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[test,check]"
 	touch $(STAMP)
 
-demo: $(STAMP)  ## the main job: a private robust fit, its guarantee and its picture
+$(DEMO_STAMP): pyproject.toml | $(BIN)/python  ## the demo needs the command alone: no linters, no peers
+	$(BIN)/python -m pip install --quiet --editable ".[cli]"
+	touch $(DEMO_STAMP)
+
+$(DOCS_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $(DOCS_STAMP)
+
+demo: $(DEMO_STAMP)  ## the main job: a private robust fit, its guarantee and its picture
 	$(BIN)/stillspace demo --out demo
 
 test: $(STAMP)  ## all tests; about 10 minutes on 2 cores
@@ -22,6 +34,12 @@ browser: $(STAMP)  ## Chromium for the tests of the report; without one they are
 	timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
 	  || { test "$$(id -u)" = 0 && timeout 300 apt-get install -y --no-install-recommends chromium; } \
 	  || echo "There is no Chromium: the tests of the report in a browser are skipped."
+
+docs: $(DOCS_STAMP)  ## the site in build/site, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -b html docs build/site
+
+dist:  ## source archive and wheel in dist; needs the package `build`
+	$(PYTHON) -m build
 
 check: $(STAMP)  ## linters, formatting, strict types, layering
 	$(BIN)/ruff check .

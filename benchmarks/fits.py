@@ -67,12 +67,12 @@ def against_pca(quick: bool) -> Iterator[Row]:
     name = f"RobustPCA.fit {where}"
     yield done.row(TOPIC, name, "robust", exact, target=at_most(2), note=note)
     yield done.row(TOPIC, name, "robust", randomized, faster=True, target=at_least(1))
-    steps = PrivateRobustPCA(r, epsilon=1.0).fit(X).n_iter_
+    steps = PrivateRobustPCA(r, epsilon=1.0, center=None).fit(X).n_iter_
     for key, limit, what in (
         ("private", 6, f"default: {steps} steps (6 asked for 18)"),
         ("private30", 8, "dp-ggd, T=30"),
     ):
-        label = f"PrivateRobustPCA(epsilon=1).fit {where}, {what}"
+        label = f"PrivateRobustPCA(epsilon=1, center=None).fit {where}, {what}"
         note = d2(data, ours=entries[key], PCA=pca)
         yield done.row(TOPIC, label, key, exact, target=at_most(limit), note=note)
     slow = {"robust": entries["robust"], incremental: Kept(sklearn_incremental, X, r)}
@@ -133,14 +133,16 @@ def overhead() -> Iterator[Row]:
     from stillspace.run import run  # noqa: PLC0415
 
     data = make_haystack(2_000, 20, 2, inlier_noise=0.05, random_state=0)
-    fitted = PrivateRobustPCA(2, epsilon=1.0).fit(data.X)
+    fitted = PrivateRobustPCA(2, epsilon=1.0, center=None).fit(data.X)
     plan = fitted.plan_
     prepared = MemoryRows.prepare(data.X)
     budgets = count()
     loop = "its loop alone"
     done = race(
         {  # a new ε a call: nothing comes from the calibration's cache
-            "fit": lambda: PrivateRobustPCA(2, epsilon=1 + 1e-6 * next(budgets)).fit(data.X),
+            "fit": lambda: PrivateRobustPCA(2, epsilon=1 + 1e-6 * next(budgets), center=None).fit(
+                data.X
+            ),
             loop: lambda: run(plan, prepared, secure_generator()),
         },
         turns=15,

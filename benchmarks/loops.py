@@ -103,7 +103,9 @@ def dp_sggd_with_noise() -> Result:
 def dp_sggd_fit() -> Result:
     """The whole fit, the second one of its plan, against the researcher's loop alone."""
     X, V = _data(N, D, R)
-    private = PrivateRobustPCA(R, epsilon=1.0, algorithm="dp-sggd", batch_size=B, n_iter=T)
+    private = PrivateRobustPCA(
+        R, epsilon=1.0, algorithm="dp-sggd", batch_size=B, n_iter=T, center=None
+    )
     return _against(
         f"dp-sggd fit {N} × {D}, r={R}, B={B}, T={T}, second fit of the same plan",
         lambda: private.fit(X),

@@ -27,6 +27,8 @@ EXTENDING = ("tests/test_extending.py",)
 
 LOOK = ("tests/methods/test_outlier_look.py",)
 
+CERTIFICATE = ("tests/methods/test_certificate.py",)
+
 QUERIES = ("tests/parts/test_queries.py",)
 
 SOURCE = ("tests/estimators/test_provenance.py",)

@@ -61,7 +61,9 @@ class WatchedRows:
 
 def one_fit(X: np.ndarray, budget: Budget, notes: Notes) -> None:
     notes.add(BEGUN)
-    estimator = PrivateRobustPCA(2, epsilon=0.5, algorithm="dp-ggd", n_iter=20, budget=budget)
+    estimator = PrivateRobustPCA(
+        2, epsilon=0.5, algorithm="dp-ggd", n_iter=20, budget=budget, center=None
+    )
     estimator.fit(WatchedRows(X, lambda: notes.add(READ)))
     notes.add(DONE)
 

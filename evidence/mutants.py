@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 from evidence._mutant import (
     AT_CUT,
+    CERTIFICATE,
     EXTENDING,
     LEDGER,
     LOOK,
@@ -139,11 +140,14 @@ MUTANTS = [
     ),
     Mutant(
         "a residual in another order than the specified one",
-        "kernels/passes.py",
-        "    x = subtract(load(X, at), multiply(spread(V, v), y0))\n"
-        "    return subtract(x, multiply(spread(V, v + 1), y1))",
-        "    x = add(multiply(spread(V, v), y0), multiply(spread(V, v + 1), y1))\n"
-        "    return subtract(load(X, at), x)",
+        "kernels/tiles.py",
+        "            e0 = subtract(e0, multiply(load(V, v), spread(Y, y + j * b)))\n"
+        "            v += D\n"
+        "        store(R, to + d, e0)",
+        "            e0 = multiply(e0, constant(1.0 + 2.0**-52))\n"
+        "            e0 = subtract(e0, multiply(load(V, v), spread(Y, y + j * b)))\n"
+        "            v += D\n"
+        "        store(R, to + d, e0)",
         tests=("tests/parts/test_bits.py",),
     ),
     Mutant(
@@ -368,30 +372,30 @@ MUTANTS = [
     ),
     Mutant(
         "angles are not clipped",
-        "parts/queries/modes.py",
-        "weights = np.abs(Z) / np.maximum(kernels.column_norms(Z), 1.0)",
-        "weights = np.abs(Z)",
+        "kernels/modes.py",
+        "abs(z) / size[i]",
+        "abs(z)",
         QUERIES,
     ),
     Mutant(
-        "angles from a matrix product",
-        "parts/queries/modes.py",
-        "Z = kernels.scores(XT, point)",
-        "Z = point.T @ XT",
+        "angles in a bin of their own sum of rows",
+        "kernels/modes.py",
+        "z, above, half = Z[a, i], 0",
+        "z, above, half = Z[a, i] + 1e-9 * Z[a, 0], 0",
         QUERIES,
     ),
     Mutant(
         "fourth moments in units of the squared length",
-        "parts/queries/modes.py",
-        "np.where(length > 0.0, length, 1.0)) * length",
-        "np.where(length > 0.0, length, 1.0)) / np.where(length > 0.0, length, 1.0)",
+        "kernels/modes.py",
+        "q = ((weight * scaled[j, i]) * scaled[k, i]) * length[i]",
+        "q = (weight * scaled[j, i]) * scaled[k, i]",
         QUERIES,
     ),
     Mutant(
         "the fourth moment's √2 forgotten",
-        "parts/queries/modes.py",
-        "weights = np.where(first == second, 1.0, sqrt(2.0))",
-        "weights = np.where(first == second, 1.0, 1.0)",
+        "kernels/modes.py",
+        "weight = 1.0 if j == k else math.sqrt(2.0)",
+        "weight = 1.0",
         QUERIES,
     ),
     Mutant(
@@ -453,8 +457,9 @@ MUTANTS = [
     Mutant(
         "stages beside the subspace protect one row of a person",
         "recipes/fits.py",
-        "for stage in SUMMARIES[name](facts, view))",
-        "for stage in SUMMARIES[name](replace(facts, rows_per_person=1), view))",
+        'reading = Reading("variances", facts.release(ScoreSquares(facts.D, facts.r)))',
+        "one = replace(facts, rows_per_person=1)\n"
+        '    reading = Reading("variances", one.release(ScoreSquares(facts.D, facts.r)))',
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
@@ -612,9 +617,11 @@ MUTANTS = [
     Mutant(
         "rows are paired by their first cell",
         "run/staged.py",
-        "views = Views(rows, draw_pairs(rows.n_rows, rng) if paired(plan.view) else None)",
-        "order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2].reshape(-1, 2)\n"
-        "    views = Views(rows, order if paired(plan.view) else None)",
+        "    views = Views(rows, pairs)",
+        "    if pairs is not None:\n"
+        "        order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2]\n"
+        "        pairs = order.reshape(-1, 2)\n"
+        "    views = Views(rows, pairs)",
         tests=("tests/estimators/test_replay.py",),
     ),
     Mutant(
@@ -651,6 +658,51 @@ MUTANTS = [
         'return self.coordinates + (self.sampling == "poisson")',
         "return self.coordinates",
         tests=("tests/privacy/test_events.py",),
+    ),
+    Mutant(
+        "far rows of a certificate count twice",
+        "parts/queries/split.py",
+        "out += far @ far.T",
+        "out += 2.0 * far @ far.T",
+        tests=("tests/audit/test_sensitivity.py",),
+    ),
+    Mutant(
+        "the distances of near rows pass their bound",
+        "parts/queries/split.py",
+        "distance / self.cut, 0.0)",
+        "distance / self.cut**2, 0.0)",
+        also=(("np.fmin(near, 1.0).sum()", "near.sum()"),),
+        tests=("tests/audit/test_sensitivity.py",),
+    ),
+    Mutant(
+        "a certificate protects one row of a person",
+        "recipes/fits.py",
+        '("certificate", method, facts.n, facts.relation, facts.rows_per_person)',
+        '("certificate", method, facts.n, facts.relation)',
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "the cut of a certificate is that of its rows",
+        "run/adaptive.py",
+        "        state = method.take(state, tuple(map(Answer, values, sds)))\n",
+        "        state = method.take(state, tuple(map(Answer, values, sds)))\n"
+        "        if hasattr(state, 'certificate') and state.certificate is None:\n"
+        "            state = type(state)(float(abs(asked.rows.sphered() @ ask.point).mean()))\n",
+        tests=("tests/estimators/test_replay.py",),
+    ),
+    Mutant(
+        "a certificate has no confidence level",
+        "methods/certificate/statement.py",
+        "t = -ROUNDED * float(ndtri(beta / EVENTS))",
+        "t = 0.0",
+        tests=CERTIFICATE,
+    ),
+    Mutant(
+        "a certificate forgets the distances of near rows",
+        "methods/certificate/statement.py",
+        "kappa = max(self.cost + self.cost_sd * t, 0.0)",
+        "kappa = 0.0",
+        tests=CERTIFICATE,
     ),
     *STAGED,
 ]

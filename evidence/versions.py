@@ -27,7 +27,7 @@ from evidence._table import markdown
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).parent / "tables" / "versions.md"
 SHOWN = ("numpy", "scipy", "scikit-learn", "numba", "randomgen", "matplotlib", "typer", "pandas")
-EXTRAS = ("plots", "cli", "accounting", "test")
+EXTRAS = ("plots", "cli", "accounting", "files", "dask", "test")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 NOTE = (
     "`python -m evidence.versions` makes a fresh virtual environment per line and runs the whole "
@@ -42,7 +42,8 @@ def floors() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     declared = [*project["dependencies"], *(line for name in EXTRAS for line in extras[name])]
-    return sorted({line.replace(">=", "==") for line in declared if ">=" in line})
+    exact = (line.replace(">=", "==") for line in declared if ">=" in line)
+    return sorted({re.sub(r"\[.*?\]", "", line) for line in exact})  # constraints have no extras
 
 
 def run(command: Sequence[str], lowest: bool, folder: Path) -> dict[str, object]:

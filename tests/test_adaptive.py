@@ -15,6 +15,7 @@ from stillspace.kernels import reference
 from stillspace.parts.noise import SAMPLER_ERROR, seeded_generator
 from stillspace.parts.queries import (
     PRIVATE_FLOOR,
+    PRIVATE_NEAR,
     Curvature,
     CurvatureMatrix,
     Glad,
@@ -180,7 +181,7 @@ def test_a_ceiling_of_sampled_steps_cannot_be_made():
 def test_a_ledger_charges_the_ceiling(tmp_path, rng):
     budget = Budget(tmp_path / "ledger.db", epsilon=2.0, delta=1e-6)
     X = unit_rows(rng, N, D).T
-    fit = PrivateRobustPCA(R, epsilon=1.0, delta=1e-6, budget=budget).fit(X)
+    fit = PrivateRobustPCA(R, epsilon=1.0, delta=1e-6, budget=budget, center=None).fit(X)
     mu = full_batch_mu(fit.privacy_.event, "replace-one")
     assert mu == pytest.approx(fit.plan_.main.mu, rel=1e-12)
     entry = budget.entries()[-1]
@@ -296,8 +297,8 @@ def test_queries_of_other_facts_are_not_read_by_the_compiled_pass(rng):
 
 def terms_of(XT, V, cut, cap):
     """Gradient and curvature terms (n, …), by the reference, written out."""
-    R_, Y = reference.residual_to_basis(XT, V)
-    d = reference.column_norms(R_)
+    R_, _ = reference.residual_to_basis(XT, V)
+    Y, d, _ = reference.measured(XT, V, PRIVATE_NEAR)
     w = np.where(d < cut, 1.0 / np.maximum(d, PRIVATE_FLOOR), 0.0)
     u = np.minimum(cap, d) * w
     return (
@@ -312,7 +313,7 @@ def test_rows_at_the_cut_are_told_apart_in_every_kernel_alike(rng, D, r):
     """A jump: a row at the cut must fall on the same side whatever stands beside it (SPEC 4 a)."""
     V = random_basis(rng, D, r)
     XT = unit_rows(rng, 64, D)
-    distances = reference.column_norms(reference.residual_to_basis(XT, V)[0])
+    _, distances, _ = reference.measured(XT, V, PRIVATE_NEAR)
     for i in range(0, 64, 7):
         for cut in (distances[i], np.nextafter(distances[i], inf)):
             inside = distances < cut

@@ -195,14 +195,14 @@ def test_a_registered_recipe_fits_charges_audits_and_says_whose_word_it_is(tmp_p
     assert all(finding.ok for finding in found)
     assert max(f.term for f in found if f.query == "half of the rows") > 0.99
     budget = Budget(tmp_path / "ledger", 3.0, 1e-5)
-    est = PrivateRobustPCA(2, algorithm="half", delta=1e-6, budget=budget).fit(DATA.X)
+    est = PrivateRobustPCA(2, algorithm="half", delta=1e-6, budget=budget, center=None).fit(DATA.X)
     assert WORD.format("Half") in est.privacy_.assumptions
     assert WORD.format("SecondMoment") not in est.privacy_.assumptions
     assert est.privacy_.private
     assert est.privacy_.epsilon <= 1.0
     assert [entry.name for entry in budget.entries()] == ["half"]
     assert check_noise(est.plan_, DATA.X, random_state=0).ok
-    other = PrivateRobustPCA(2).fit(DATA.X)
+    other = PrivateRobustPCA(2, center=None).fit(DATA.X)
     assert not any("the user's word" in text for text in other.privacy_.assumptions)
 
 
@@ -258,7 +258,7 @@ def test_a_name_is_given_once_and_the_librarys_own_stay(quick):
         register_recipe("half", looking(Half))
     extending.unregister_recipe("half")
     with pytest.raises(ValueError, match="Unknown algorithm 'half'"):
-        PrivateRobustPCA(2, algorithm="half").fit(DATA.X)
+        PrivateRobustPCA(2, algorithm="half", center=None).fit(DATA.X)
     with pytest.raises(ValueError, match="library's own algorithms stay"):
         extending.unregister_recipe("dp-newton")
     with pytest.raises(TypeError, match="options must be a sequence of names"):
@@ -268,25 +268,27 @@ def test_a_name_is_given_once_and_the_librarys_own_stay(quick):
 def test_a_query_that_was_not_searched_is_refused_when_it_is_asked(quick):
     """A method that asks another query on wider tables than those of the search."""
     register_recipe("changing", looking(Half, large=TinyHalf))
-    PrivateRobustPCA(2, algorithm="changing").fit(DATA.X)
+    PrivateRobustPCA(2, algorithm="changing", center=None).fit(DATA.X)
     wide = np.random.default_rng(0).standard_normal((400, 24))
     with pytest.raises(NotAccountedError, match="TinyHalf was never asked"):
-        PrivateRobustPCA(2, algorithm="changing").fit(wide)
+        PrivateRobustPCA(2, algorithm="changing", center=None).fit(wide)
 
 
 def test_the_paper_has_no_such_algorithm(quick):
     register_recipe("half", looking(Half))
     with pytest.raises(ValueError, match="The paper has no algorithm 'half'"):
-        PrivateRobustPCA(2, algorithm="half", calibration="as-printed").fit(DATA.X)
+        PrivateRobustPCA(2, algorithm="half", calibration="as-printed", center=None).fit(DATA.X)
 
 
 def test_a_recipe_of_the_librarys_queries_states_nothing_more(quick):
     register_recipe("my-ggd", glad, options=("n_iter",))
-    est = PrivateRobustPCA(2, algorithm="my-ggd", n_iter=5).fit(DATA.X)
+    est = PrivateRobustPCA(2, algorithm="my-ggd", n_iter=5, center=None).fit(DATA.X)
     assert est.n_iter_ == 5
     assert not any("the user's word" in text for text in est.privacy_.assumptions)
     with pytest.raises(ValueError, match="has no option 'schedule'"):
-        PrivateRobustPCA(2, algorithm="my-ggd", algorithm_options={"schedule": 1}).fit(DATA.X)
+        PrivateRobustPCA(2, algorithm="my-ggd", algorithm_options={"schedule": 1}, center=None).fit(
+            DATA.X
+        )
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -391,14 +393,14 @@ def test_rows_that_no_plan_accounts_for_are_refused_before_the_charge(make, erro
 
 def test_longer_chains_behind_a_row_map_are_refused_too():
     with pytest.raises(NotAccountedError, match="longer chains"):
-        PrivatePCA(2).fit(Wrapped(MemoryRows.of(DATA.X), later=LONGER))
+        PrivatePCA(2, center=None).fit(Wrapped(MemoryRows.of(DATA.X), later=LONGER))
 
 
 def test_rows_show_no_cell_and_have_no_names():
     with pytest.raises(ValueError, match="Rows show no cell"):
-        PrivatePCA(2, nonfinite="raise").fit(MemoryRows.of(DATA.X))
+        PrivatePCA(2, nonfinite="raise", center=None).fit(MemoryRows.of(DATA.X))
     pandas = pytest.importorskip("pandas")
-    est = PrivatePCA(2).fit(pandas.DataFrame(DATA.X, columns=list("abcdef")))
+    est = PrivatePCA(2, center=None).fit(pandas.DataFrame(DATA.X, columns=list("abcdef")))
     assert list(est.feature_names_in_) == list("abcdef")
     est.fit(MemoryRows.of(DATA.X))
     assert not hasattr(est, "feature_names_in_")
@@ -406,7 +408,7 @@ def test_rows_show_no_cell_and_have_no_names():
 
 def test_only_private_fits_take_rows():
     rows = MemoryRows.of(DATA.X)
-    est = PrivatePCA(2).fit(rows)
+    est = PrivatePCA(2, center=None).fit(rows)
     for call in (RobustPCA(2).fit, est.transform, est.inverse_transform):
         with pytest.raises(TypeError, match="MemoryRows are Rows, which the private estimators"):
             call(rows)

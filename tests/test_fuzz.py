@@ -138,7 +138,7 @@ SPOILT = [
     lambda X, rng: X.astype(complex) + 1j,
     lambda X, rng: X.astype(str),
     lambda X, rng: rng.choice(
-        [None, 3, "86753", [], {}, [[1, 2], [3]], [["86753", "b"]], object()]
+        [None, 3, "no file", [], {}, [[1, 2], [3]], [["86753", "b"]], object()]
     ),
     lambda X, rng: sparse.csr_array(X).astype(rng.choice([np.float32, np.int64, complex])),
     lambda X, rng: rng.choice([sparse.coo_array, sparse.csc_array])(X),
@@ -172,8 +172,8 @@ def test_tables(part):
 def test_options_of_recipes(part):
     known = ["n_iter", "schedule", "start", "output", "share", "batch_size", "sampling", "geometry",
              "capped", "tol", "floor", "sigma", "nothing"]  # fmt: skip
-    values = [*JUNK, "pca", "random", "reaper", "wishart", "poisson", "polar", "average", Halving(),
-              np.eye(4)[:2], np.eye(4)[:2] * np.nan]  # fmt: skip
+    values = [*JUNK, "pca", "random", "reaper", "smd-reap", "wishart", "exponential", "poisson",
+              "polar", "average", Halving(), np.eye(4)[:2], np.eye(4)[:2] * np.nan]  # fmt: skip
     for seed in seeds("options", part):
         rng = random.Random(2 * 10**6 + seed)
         private = rng.random() < 0.6
@@ -240,7 +240,7 @@ def damaged(raw, rng):
 def stored_model(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.npz"
     X = good_table(random.Random(0))
-    fit = PrivateRobustPCA(2, algorithm="dp-ggd", n_iter=2, delta=1e-6).fit(X)
+    fit = PrivateRobustPCA(2, algorithm="dp-ggd", n_iter=2, delta=1e-6, center=None).fit(X)
     save_model(fit, path)
     return path.read_bytes()
 

@@ -29,11 +29,15 @@ FITS = {
     "robust": RobustPCA(2, center=CENTER, scale=np.arange(1, 7)),
     "robust-sampled": RobustPCA(2, algorithm="sggd", max_iter=5, batch_size=8, random_state=5),
     "private-robust": PrivateRobustPCA(2, epsilon=2.0, center=CENTER),
-    "private-sampled": PrivateRobustPCA(2, epsilon=2.0, algorithm="dp-sggd", n_iter=3),
+    "private-sampled": PrivateRobustPCA(2, epsilon=2.0, algorithm="dp-sggd", n_iter=3, center=None),
     "private-add-remove": PrivateRobustPCA(
-        2, epsilon=2.0, neighboring_relation="add-or-remove-one", public_size=800
+        2,
+        epsilon=2.0,
+        neighboring_relation="add-or-remove-one",
+        public_size=800,
+        center=None,
     ),
-    "private-pca": PrivatePCA(3, epsilon=0.5, delta=1e-7, norm_bound=0.9),
+    "private-pca": PrivatePCA(3, epsilon=0.5, delta=1e-7, norm_bound=0.9, center=None),
 }
 
 
@@ -59,7 +63,7 @@ def rewrite(path: Path, **changes: object) -> None:
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     path = tmp_path / "model.npz"
-    save_model(PrivatePCA(2).fit(DATA.X), path)
+    save_model(PrivatePCA(2, center=None).fit(DATA.X), path)
     return path
 
 
@@ -122,7 +126,7 @@ def test_the_secret_number_of_rows_stays_out(tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_private_fit_holds_only_what_is_public(tmp_path: Path) -> None:
-    seeded = PrivateRobustPCA(2, random_state=np.random.default_rng(987654321))
+    seeded = PrivateRobustPCA(2, random_state=np.random.default_rng(987654321), center=None)
     with pytest.warns(SeededNoiseWarning):
         seeded.fit(DATA.X)
     seeded.leak_ = DATA.X  # an attribute that nobody asked for
@@ -318,7 +322,7 @@ def test_an_endless_number_is_refused(summed_up) -> None:
 
 
 def test_quantiles_of_which_nothing_is_known_come_back(tmp_path: Path) -> None:
-    fit = PrivatePCA(2, summaries=("distances",)).fit(DATA.X)
+    fit = PrivatePCA(2, summaries=("distances",), center=None).fit(DATA.X)
     fit.distance_quantiles_ = np.full(6, np.nan)  # as when all noisy counts are negative
     save_model(fit, tmp_path / "m.npz")
     np.testing.assert_array_equal(

@@ -9,7 +9,18 @@ import pytest
 from stillspace.datasets import make_haystack
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.methods.newton.belief import Belief
-from stillspace.methods.newton.states import Found, LastLook, Looking, Steps, TopUp
+from stillspace.methods.newton.states import (
+    CHECKED_AFTER,
+    FIRST_STEPS,
+    LAST_FEW,
+    MORE_STEPS,
+    MOST_STEPS,
+    Found,
+    LastLook,
+    Looking,
+    Steps,
+    TopUp,
+)
 from stillspace.methods.outlier_look import Looked
 from stillspace.methods.spectrum import Moment, Spectrum, count_components
 from stillspace.metrics import subspace_error
@@ -66,9 +77,9 @@ def test_the_curvature_takes_the_shape_of_a_clear_matrix_and_none_of_noise(rng):
     V = random_basis(rng, D, r)
     belief = Belief(V, np.eye(r), s, 1e-12, s * cap, cap, np.zeros((r, r)))
     shape = np.diag([0.6, 0.3, 0.1])
-    clear = belief._shaped(Answer(cap * s * shape, 1e-9))._matrix()
+    clear = belief._shaped(Answer(cap * s * shape, 1e-9)).curvature
     np.testing.assert_allclose(clear, s * shape, atol=1e-6)
-    noisy = belief._shaped(Answer(cap * s * shape, 10.0))._matrix()
+    noisy = belief._shaped(Answer(cap * s * shape, 10.0)).curvature
     np.testing.assert_allclose(noisy, s / r * np.eye(r), atol=1e-9)
 
 
@@ -86,7 +97,7 @@ def test_the_weakest_curvature_is_bounded_from_above(rng):
         for sd_ in (4.0 * sd, 4.0 * sd, sd, sd):
             belief = belief._shaped(Answer(cap * s * shape + symmetric_noise(rng, r, sd_), sd_))
         bounds.append(belief.weakest)
-        least.append(np.linalg.eigvalsh(belief._matrix())[0])
+        least.append(np.linalg.eigvalsh(belief.curvature)[0])
     assert min(bounds) > 0.05 * s
     assert np.median(least) < 0.05 * s + 0.05 < np.median(bounds) < 0.8 * s
     assert start.weakest == s / r
@@ -98,7 +109,7 @@ def test_curvature_matrices_of_different_caps_have_one_shape(rng):
     belief = Belief(random_basis(rng, 8, r), np.eye(r), 2.0, 1e-12, 0.3, 0.5, np.zeros((r, r)))
     for s, cap in ((2.0, 0.5), (4.0, 0.2), (9.0, 0.03)):
         belief = replace(belief, s=s, cap=cap)._shaped(Answer(s * cap * shape, 1e-9))
-    np.testing.assert_allclose(belief._matrix(), 9.0 * shape, atol=1e-6)
+    np.testing.assert_allclose(belief.curvature, 9.0 * shape, atol=1e-6)
     assert belief.weakest == pytest.approx(9.0 * 0.2, rel=1e-5)
 
 
@@ -221,7 +232,7 @@ def test_it_asks_for_what_the_docs_say():
     ask = method.ask(state)
     assert [type(query) for query, _ in ask.shares] == [Glad, Curvature, CurvatureMatrix]
     assert ask.through == ()
-    last = method.ask(LastLook(state.looked, 0.5, 100, "x"))
+    last = method.ask(LastLook(state.looked, 0.5, "x"))
     assert last.shares == ((SecondMoment(20), 0.5),)
     assert method.ask(Found(V, state.looked, 0.0, "x")) is None
 
@@ -268,7 +279,7 @@ def test_what_the_look_leaves_out_is_left_out_to_the_end():
     through = method.ask(state).through
     kept = through_view(MemoryRows(np.eye(D)), through).sphered().any(axis=1)
     np.testing.assert_array_equal(kept, np.arange(D) != 0)
-    assert method.ask(LastLook(state.looked, 0.1, n, "x")).through == through
+    assert method.ask(LastLook(state.looked, 0.1, "x")).through == through
     (group,) = method.outcome(Found(state.start, state.looked, 0.0, "x")).facts["left_out"]
     np.testing.assert_allclose(group.direction, np.eye(D)[0], atol=1e-9)
 
@@ -316,7 +327,7 @@ def test_directions_held_by_other_rows_end_with_private_pca():
 def test_private_pca_averages_the_moments_of_the_kept_rows():
     method = DampedNewton(6, 2)
     values = np.diag([0.4, 0.3, 0.2, 0.03, 0.03, 0.04])
-    last = LastLook(Looked(Moment(values, 0.5, 1e-4), (), 0.5), 0.5, 1000, "x")
+    last = LastLook(Looked(Moment(values, 0.5, 1e-4), (), 0.5), 0.5, "x")
     found = method.take(last, (Answer(np.diag([0.0, 0.3, 0.3, 0.0, 0.0, 0.0]), 1e-4),))
     np.testing.assert_allclose(np.abs(found.V), np.eye(6)[:, [1, 2]], atol=1e-12)
     assert found.looked.spent == 1.0
@@ -434,3 +445,15 @@ def test_inliers_that_have_a_mean_keep_it(rng, r, offset):
 def test_clean_noisy_tables_end_with_private_pca():
     found = errors(3000, 20, 2, 1.0, 3, inlier_ratio=1.0, inlier_noise=1.0)
     assert all(facts["route"].startswith("private PCA") for _, facts in found)
+
+
+def test_steps_end_soon_after_a_check_that_shows_no_sharpening():
+    """Noisy inliers need two steps after it; noiseless ones go on, as their error keeps falling."""
+    n, D, r = 2000, 20, 2
+    plan = make_plan("auto", Facts(n, D, r, 1.0, 1e-6))
+    passes = []
+    for noise in (0.05, 0.0):
+        data = make_haystack(n, D, r, inlier_ratio=0.5, inlier_noise=noise, random_state=0)
+        passes.append(run(plan, MemoryRows.prepare(data.X), seeded_generator(0)).n_iter)
+    assert FIRST_STEPS + CHECKED_AFTER + LAST_FEW <= passes[0] < MOST_STEPS - MORE_STEPS + 8
+    assert passes[1] > CHECKED_AFTER + MORE_STEPS

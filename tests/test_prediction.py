@@ -28,7 +28,10 @@ def test_predicted_and_measured(n, D, r, share, noise, epsilon):
         plan = make_plan("auto", Facts(n, D, r, epsilon, 1e-6))
         result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
         found.append(subspace_error(result.V.T, data.components))
-    said = predict(n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise)
+    said = predict(
+        n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise,
+        known_units=True,
+    )  # fmt: skip
     assert 0.4 < np.median(found) / said.error < 2.5
 
 
@@ -42,12 +45,40 @@ def test_the_weakest_direction_is_predicted_too():
     rows = MemoryRows.prepare(data.X)
     answers = [run(plan, rows, seeded_generator(seed)).V for seed in range(5)]
     measured = np.median([subspace_error(V.T, data.components) for V in answers])
-    even = predict(n, D, r, epsilon=1.0, delta=1e-6, inlier_share=0.8)
+    even = predict(n, D, r, epsilon=1.0, delta=1e-6, inlier_share=0.8, known_units=True)
     uneven = even.changed(inlier_anisotropy=3.0)
     assert 0.4 < measured / uneven.error < 2.5
     assert measured / even.error > 3.0
-    assert uneven.kappa == pytest.approx(0.2 * even.kappa)
+    # on the sphere E[y_2²/(y_1² + y_2²)] is √v_2/(√v_1 + √v_2) = ¼ in place of ½
+    assert uneven.kappa == pytest.approx(0.5 * even.kappa, rel=0.1)
     assert "anisotropy 3" in str(uneven)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
+@pytest.mark.parametrize(
+    ("n", "D", "r", "share", "noise"), [(5000, 20, 2, 1.0, 0.1), (3000, 40, 3, 0.8, 0.5)]
+)
+def test_private_pca_is_predicted_with_its_sampling_error(n, D, r, share, noise, epsilon):
+    """Within a factor of 2, of which sampling is 25 × the noise at ε = 20; seeded."""
+    found = []
+    for seed in range(3):
+        data = make_haystack(n, D, r, inlier_ratio=share, inlier_noise=noise, random_state=seed)
+        plan = make_plan("dp-pca", Facts(n, D, r, epsilon, 1e-6))
+        result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
+        found.append(subspace_error(result.V.T, data.components))
+    said = predict(
+        n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise,
+        known_units=True,
+    )  # fmt: skip
+    assert 0.5 < np.median(found) / said.pca_error < 2.0
+
+
+def test_nothing_is_predicted_above_the_largest_angle():
+    at = predict(10, 200, 3, epsilon=0.01)
+    assert at.error == pytest.approx(3 * np.pi**2 / 4)
+    assert at.pca_error <= 3 * np.pi**2 / 4
+    steps = predict(200, 20, 2, epsilon=0.5, inlier_share=0.2, inlier_noise=2.0).newton_error
+    assert steps == np.inf or steps <= 2 * np.pi**2 / 4
 
 
 @pytest.mark.parametrize(("variances", "noise"), [([1.0], 0.2), ([0.8, 0.15, 0.05], 0.5)])

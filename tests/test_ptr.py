@@ -169,7 +169,7 @@ def test_the_epsilon_that_is_stated_is_that_of_the_noise(monkeypatch, epsilon):
 
     monkeypatch.setattr(noise_module, "draw_laplace", draw_laplace)
     X = make_haystack(6000, 4, 1, inlier_ratio=0.9, random_state=0).X
-    fit = PrivateRobustPCA(1, algorithm="ptr", epsilon=epsilon, delta=1e-6).fit(X)
+    fit = PrivateRobustPCA(1, algorithm="ptr", epsilon=epsilon, delta=1e-6, center=None).fit(X)
     ((event, count),) = fit.privacy_.event
     assert (event, count) == (TestedEvent(epsilon, 1e-6), 1)
     assert rates == [Fraction(epsilon) / 2]
@@ -179,7 +179,7 @@ def test_the_epsilon_that_is_stated_is_that_of_the_noise(monkeypatch, epsilon):
     last = floor(2 * fit.plan_.main.threshold) - lead
     for value, released in ((last, False), (last + 1, True)):
         drawn["value"] = value
-        clone = PrivateRobustPCA(1, algorithm="ptr", epsilon=epsilon, delta=1e-6)
+        clone = PrivateRobustPCA(1, algorithm="ptr", epsilon=epsilon, delta=1e-6, center=None)
         if released:
             clone.fit(X)
         else:

@@ -20,6 +20,7 @@ FACES = {
         "PrivateRobustPCA",
         "RobustPCA",
         "__version__",
+        "check_pipeline",
         "register_recipe",
     ],
     "stillspace.extending": ["register_recipe", "unregister_recipe"],
@@ -48,12 +49,24 @@ FACES = {
     ],
     "stillspace.estimators": ["PrivatePCA", "PrivateRobustPCA", "RobustPCA"],
     "stillspace.metrics": ["chordal_gap", "principal_angles", "subspace_error"],
+    "stillspace.pipelines": ["check_pipeline"],
     "stillspace.prediction": ["Prediction", "predict"],
     "stillspace.rows.sketch": ["Sketch"],
     "stillspace.diagnostics": ["OutlierMap", "diagnose"],
     "stillspace.plots": [
+        "AuditDisplay",
+        "BiplotDisplay",
+        "BudgetDisplay",
+        "DimensionDisplay",
+        "EmbeddingDisplay",
+        "LoadingsDisplay",
+        "OutlierMapDisplay",
         "Panel",
+        "PlannerDisplay",
+        "PrivacyCurveDisplay",
+        "ScreeDisplay",
         "draw_dimension_profile",
+        "draw_expected_error",
         "draw_outlier_map",
         "draw_score_map",
         "draw_scores",
@@ -67,15 +80,18 @@ FACES = {
         "LinearConvergence",
         "LocalStability",
         "MinibatchStability",
+        "PrivateCertificate",
         "ReaperRate",
         "ReaperStability",
         "RecoveryPrediction",
         "RestartSchedule",
         "Stability",
         "StartCondition",
+        "Statement",
         "alignment",
         "boundary_rows",
         "certify",
+        "exact_certificate",
         "iteration_bound",
         "largest_restarts",
         "linear_convergence",
@@ -128,15 +144,15 @@ def test_importing_the_package_imports_no_third_party_module():
 
 def test_the_readme_examples_run_and_their_figures_hold(capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    example, units = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    units, example, *_ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names: dict = {}
     exec(compile(units, "README.md", "exec"), names)
     pca = names["pca"]
     assert len(pca.dropped_columns_) == 0
     np.testing.assert_allclose(pca.center_[:2], [170.0, 63.0], rtol=0.02)
     assert abs(pca.components_[0, 2]) < 0.3  # height and weight go together, income alone
-    exec(compile(example, "README.md", "exec"), names)
     assert "differential privacy" in capsys.readouterr().out
+    exec(compile(example, "README.md", "exec"), names)
     pca, data = names["pca"], names["data"]
     assert names["subspace_error"](pca.components_, data.components) < 1e-3
     assert pca.privacy_.get_epsilon(delta=1e-9) > pca.privacy_.epsilon

@@ -390,6 +390,35 @@ def test_dp_pca_as_printed_is_the_wishart_mechanism_without_a_promise():
         make_plan("ggd", replace(BUDGET, epsilon=None, delta=None), start="wishart")
 
 
+def test_the_exponential_mechanism_promises_nothing_either():
+    """Chaudhuri, Sarwate and Sinha: its sampler is not proved, so no ε is claimed."""
+    facts = replace(BUDGET, calibration="as-printed")
+    plan = make_plan("dp-pca", facts, start="exponential")
+    assert privacy_curve(plan.event(), "replace-one").get_epsilon(1e-6) == math.inf
+    X = np.random.default_rng(0).standard_normal((BUDGET.n, BUDGET.D))
+    result = run(plan, MemoryRows.prepare(X), seeded_generator(0))
+    assert result.event == plan.event()
+    assert np.allclose(result.V.T @ result.V, np.eye(BUDGET.r), atol=1e-12)
+    refused = (("dp-pca", "exponential"), ("dp-ggd", "exponential"), ("dp-pca", "wishart"))
+    for name, start in refused:
+        with pytest.raises(NotAccountedError, match="as-printed"):
+            make_plan(name, BUDGET, start=start)
+    with pytest.raises(ValueError, match="mechanism of dp-pca"):
+        make_plan("dp-pca", BUDGET, start="random")
+
+
+@pytest.mark.parametrize("start", ["gd-reap", "sgd-reap", "md-reap", "smd-reap"])
+def test_a_start_from_each_reaper_method_is_charged(start):
+    plan = make_plan("dp-ggd", BUDGET, start=start, n_iter=20)
+    assert plan.start.plan.name == f"dp-{start}"
+    assert privacy_curve(plan.event(), "replace-one").get_epsilon(BUDGET.delta) <= BUDGET.epsilon
+    alone = replace(plan, start=make_plan("dp-ggd", BUDGET, n_iter=20).start)
+    assert plan.start.event() != alone.start.event()
+    X = np.random.default_rng(0).standard_normal((BUDGET.n, BUDGET.D))
+    result = run(plan, MemoryRows.prepare(X), seeded_generator(0))
+    assert result.event == plan.event()
+
+
 def test_the_wishart_mechanism_gives_results_that_a_neighbour_cannot():
     """SPEC 9.6: with probability 1 − e^(−ε/3), in which M ⋡ the neighbour's second moment.
 

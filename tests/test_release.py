@@ -138,13 +138,16 @@ def test_slack_counts_lattice_terms_and_summation():
     lattice = Glad(D, R).noise.slack(event.sigma)
     mu = max(STANDARD.chain, loop_chain_length(N)) * 2.0**-53  # all rows fit into one job
     summation, term = 2 * (N * mu / (1 - mu) + 2 * N * 2.0**-53), Glad(D, R).term_error
-    assert event.slack == pytest.approx(lattice + summation + 2 * term, rel=1e-6)
-    assert event.slack < 1e-7
+    more = STANDARD.chain * 2.0**-53 + Glad(D, R).job_error  # before the projection weights count
+    weighed = 2 * N * (Glad(D, R).summand_bound * more + 2 * 2.0**-53)
+    assert weighed > summation
+    assert event.slack == pytest.approx(lattice + weighed + 2 * term, rel=1e-6)
+    assert event.slack < 1e-6
     reaper = replace(release, query=Reaper(D, R), rows_per_person=3).event(0)
     assert reaper.slack == pytest.approx(
         Reaper(D, R).noise.slack(reaper.sigma) + summation + 6 * Reaper(D, R).term_error, rel=1e-6
     )
-    assert reaper.slack > 2 * event.slack  # a residual divided by φ weighs more than rounding
+    assert 6 * Reaper(D, R).term_error > 2 * summation  # a residual divided by φ weighs more
     hidden = replace(release, relation="add-or-remove-one")
     assert hidden.rows_bound == ROW_MARGIN * N
 

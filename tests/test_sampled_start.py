@@ -61,7 +61,10 @@ def test_the_same_optimum_on_hard_data(case):
 
 
 def test_axes_are_those_of_all_rows():
-    """The scores of the sphered rows are uncorrelated, as after PCA on all rows."""
+    """The scores of the sphered rows are uncorrelated, but for the weights of the last pass.
+
+    Axes of the sample that the fit starts on would be off by more than a hundredth.
+    """
     scales = np.array([1.0, 0.9, 0.8])
     data = make_haystack(N, D, 3, inlier_scales=scales, inlier_noise=0.05, random_state=2)
     first, second = (
@@ -70,5 +73,5 @@ def test_axes_are_those_of_all_rows():
     np.testing.assert_allclose(first.components_, second.components_, atol=1e-5)
     scores = data.X / np.linalg.norm(data.X, axis=1)[:, None] @ first.components_.T
     moment = scores.T @ scores / N
-    assert np.abs(moment - np.diag(np.diag(moment))).max() < 1e-10
+    assert np.abs(moment - np.diag(np.diag(moment))).max() < 1e-3
     assert (np.diff(np.diag(moment)) < 0).all()

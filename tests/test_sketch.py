@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from stillspace import Budget, PrivateRobustPCA
+from stillspace.estimators._width import widest
+from stillspace.exceptions import BudgetExceededError
 from stillspace.rows import Sketch
 
 
@@ -96,3 +99,15 @@ def test_wrong_facts(facts, sentence):
 def test_wrong_number_of_columns(rng):
     with pytest.raises(ValueError, match="made for 10 columns; the rows have 9"):
         Sketch(10, 8).apply(rng.standard_normal((3, 9)))
+
+
+def test_memory_limits_the_sketch_before_the_charge(tmp_path):
+    """What the limit costs is told, from public facts alone."""
+    assert widest(10**9) == 3227
+    X = np.random.default_rng(0).standard_normal((900, 4000)).astype(np.float32)
+    budget = Budget(tmp_path / "ledger", epsilon=1.0, delta=1e-5)
+    fit = PrivateRobustPCA(2, epsilon=4.0, delta=1e-6, memory="20MB", budget=budget)
+    told = r"takes 456 columns instead of \d+.*\d\.\d times as much"
+    with pytest.warns(UserWarning, match=told), pytest.raises(BudgetExceededError):
+        fit.fit(X)
+    assert not budget.entries()

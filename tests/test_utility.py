@@ -410,8 +410,9 @@ def test_predictions_are_told_the_noise_off_the_subspace_and_the_anisotropy_if_a
     assert uneven > 1.2 * even
     # Of noise 0.1 in 6 directions, 4 are off the subspace.
     said = predict(
-        60_000, 6, 2, epsilon=3.0, delta=1e-6, inlier_share=0.7, inlier_noise=0.1 * sqrt(4 / 6)
-    )
+        60_000, 6, 2, epsilon=3.0, delta=1e-6, inlier_share=0.7, inlier_noise=0.1 * sqrt(4 / 6),
+        known_units=True,
+    )  # fmt: skip
     assert even == pytest.approx(said.error, rel=0.01)
 
 

@@ -42,7 +42,12 @@ def ours(problem: Problem, data: Data, seeds: list[int]) -> Iterator[Answer]:
     """The library as a user calls it; only the noise is seeded."""
     for seed in seeds:
         estimator = PrivateRobustPCA(
-            problem.r, epsilon=problem.epsilon, delta=DELTA, sketch=None, random_state=seed
+            problem.r,
+            epsilon=problem.epsilon,
+            delta=DELTA,
+            sketch=None,
+            random_state=seed,
+            center=None,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SeededNoiseWarning)

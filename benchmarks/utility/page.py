@@ -73,7 +73,7 @@ are by bootstrap over the seeds; a median is called at most equal where its inte
 """
 
 METHODS = (
-    (OURS, "`PrivateRobustPCA(r, epsilon=ε, delta=δ)` with its defaults"),
+    (OURS, "`PrivateRobustPCA(r, epsilon=ε, delta=δ, center=None)` with its defaults"),
     (GAUSSIAN, "one release of the second moment, `dp-pca`"),
     (
         FIXED,

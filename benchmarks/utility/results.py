@@ -280,6 +280,7 @@ def predicted(regime: Regime, uneven: bool) -> float:
         inlier_share=regime.share,
         inlier_noise=noise,
         inlier_anisotropy=regime.anisotropy if uneven else 1.0,
+        known_units=True,
     ).error
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stillspace.estimators import PrivatePCA, PrivateRobustPCA, RobustPCA
     from stillspace.extending import register_recipe
+    from stillspace.pipelines import check_pipeline
     from stillspace.privacy import Budget, Guarantee
 
 __version__ = "0.1.0"
@@ -20,6 +21,7 @@ __all__ = [
     "PrivateRobustPCA",
     "RobustPCA",
     "__version__",
+    "check_pipeline",
     "register_recipe",
 ]
 
@@ -29,6 +31,7 @@ _HOMES = {
     "PrivatePCA": "stillspace.estimators",
     "PrivateRobustPCA": "stillspace.estimators",
     "RobustPCA": "stillspace.estimators",
+    "check_pipeline": "stillspace.pipelines",
     "register_recipe": "stillspace.extending",
 }
 

@@ -20,6 +20,7 @@ from scipy.stats import chi2, f, gamma
 from sklearn.covariance import MinCovDet
 from sklearn.utils.validation import check_is_fitted
 
+from stillspace._html import facts_in_html
 from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._base import SubspaceEstimator
@@ -96,6 +97,16 @@ class OutlierMap:
         """(n,), one of "regular", "good leverage" (far out, but on the subspace), "orthogonal
         outlier" (off it, but not far out) and "bad leverage" (both)."""
         return np.array(KINDS)[self.score_outliers + 2 * self.orthogonal_outliers]
+
+    def _repr_html_(self) -> str:
+        """Return the counts of each kind of row for a notebook."""
+        kinds = self.kinds
+        facts = [(kind, f"{int(np.count_nonzero(kinds == kind))} rows") for kind in KINDS]
+        facts.append(("score cut-off", f"{self.score_cutoff:.3g}"))
+        facts.append(("orthogonal cut-off", f"{self.orthogonal_cutoff:.3g}"))
+        facts.append(("clean rows that are flagged", f"{self.false_alarms:.1%}"))
+        warning = "These counts come from the rows: no privacy guarantee covers them."
+        return facts_in_html(f"Outlier map of {len(kinds)} rows", facts, warning=warning)
 
     def of(self, fit: SubspaceEstimator, X: Any, *, rows_may_be_seen: bool = False) -> OutlierMap:
         """Return the map of other rows by the same fit, with the cut-offs of this one."""

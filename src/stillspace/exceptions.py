@@ -25,6 +25,10 @@ class PrivacyWarning(UserWarning):
     """The guarantee is weaker than a person may expect (large epsilon, delta >= 1/n)."""
 
 
+class AsItIsWarning(UserWarning):
+    """A private fit took the rows as they are: their centre and units may decide the result."""
+
+
 class SeededNoiseWarning(UserWarning):
     """The noise of a private fit was seeded: for experiments only."""
 

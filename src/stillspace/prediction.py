@@ -8,11 +8,11 @@ subspace. Nothing here reads a row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, inf, isfinite, pi, sqrt
+from functools import lru_cache
+from math import inf, isfinite, log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from stillspace._checks import default_delta
@@ -21,6 +21,7 @@ from stillspace._shown import is_word_of, shown
 from stillspace._typing import FloatArray
 from stillspace.methods.newton import MATRIX_SHARE, SCALAR_SHARE, TOP_UP, WEAK
 from stillspace.methods.outlier_look import STANDARD
+from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of, standardiser_share
 from stillspace.privacy import Relation, mu_from_budget
 from stillspace.privacy.events import RELATIONS
 
@@ -30,6 +31,8 @@ USEFUL = 0.1
 """The d² up to which a subspace is called useful: all angles together about 18 degrees."""
 LATE_PART = 0.85
 """Of the gradient's budget, what counts at the end: steps on the way are forgotten."""
+NODES = 1000
+"""Of the trapezoidal rule, in the logarithm of the variable: exact to 1e-8."""
 LEAST_NOISE = 1e-4
 """Below this noise the steps end before the model's limit is reached."""
 
@@ -47,19 +50,29 @@ class Prediction:
     inlier_share: float
     inlier_noise: float
     inlier_anisotropy: float
+    known_units: bool
+    units_share: float
+    """The part of μ² that a private centre and scale take; 0 where they are not looked for."""
     kappa: float
     """Signal over noise of the first look: below 4 private PCA is all that can be done."""
     pca_error: float
-    """d² that noise gives to private PCA; outliers add a bias that no budget removes."""
+    """d² that noise and sampling give to private PCA where outliers lie on all sides. Outliers that
+    agree among themselves add a bias that no budget removes."""
     newton_error: float
-    """d² of the damped Newton steps; infinite where they are not taken."""
+    """d² that noise and sampling give to the damped Newton steps; infinite where they are not
+    taken."""
+
+    @property
+    def route(self) -> str:
+        """What algorithm="auto" is expected to end with; it goes back to PCA in noisy tables."""
+        steps = self.kappa >= WEAK and self.newton_error <= self.pca_error
+        return "damped Newton steps" if steps else "plain private PCA"
 
     @property
     def error(self) -> float:
-        """The d² to expect of algorithm="auto"."""
-        most = self.r * (pi / 2) ** 2
-        found = self.newton_error if self.kappa >= WEAK else self.pca_error
-        return min(found, most)
+        """The d² to expect of algorithm="auto", at most r·π²/4."""
+        steps = self.route == "damped Newton steps"
+        return self.newton_error if steps else self.pca_error
 
     @property
     def useful(self) -> bool:
@@ -81,8 +94,21 @@ class Prediction:
     def changed(self, **facts: Any) -> Prediction:
         """Return the prediction for other facts, named as in `predict`."""
         public = ("n", "D", "r", "epsilon", "delta", "relation")
-        guesses = ("inlier_share", "inlier_noise", "inlier_anisotropy")
+        guesses = ("inlier_share", "inlier_noise", "inlier_anisotropy", "known_units")
         return predict(**{**{name: getattr(self, name) for name in public + guesses}, **facts})
+
+    @property
+    def units_in_words(self) -> str:
+        """What happens to the centre and the scale of the columns."""
+        if self.known_units:
+            return "public numbers, or the table as it is."
+        kappa = kappa_of(mu_from_budget(self.epsilon, self.delta), self.n, self.D)
+        if self.units_share > 0.0:
+            return f"found privately, with {self.units_share:.0%} of μ² (κ = {kappa:.3g})."
+        return (
+            f"this table is too small to find them privately (κ = μn/√D is {kappa:.3g}, and "
+            f"{SAFE_KAPPA:g} is needed): give public numbers, or it is taken as it is."
+        )
 
     def __str__(self) -> str:
         uneven = f" and anisotropy {self.inlier_anisotropy:g}" if self.inlier_anisotropy > 1 else ""
@@ -92,8 +118,7 @@ class Prediction:
             f"with noise {self.inlier_noise:g}{uneven}."
         )
         if self.useful:
-            route = "damped Newton steps" if self.kappa >= WEAK else "plain private PCA"
-            return f"{facts} Expected squared error d² ≈ {self.error:.2g}, by {route}."
+            return f"{facts} Expected squared error d² ≈ {self.error:.2g}, by {self.route}."
         needed = self.needed_epsilon()
         remedy = (
             f"at this number of rows epsilon ≈ {needed:.2g} is needed"
@@ -115,6 +140,7 @@ def predict(
     inlier_share: float = 0.7,
     inlier_noise: float = 0.1,
     inlier_anisotropy: float = 1.0,
+    known_units: bool = False,
 ) -> Prediction:
     """Return what to expect of `PrivateRobustPCA(r, epsilon=…)` on such a table.
 
@@ -131,6 +157,9 @@ def predict(
     inlier_anisotropy : float ≥ 1
         Largest over smallest standard deviation of the inliers within the subspace; those between
         are assumed to fall geometrically. The weakest direction dominates the error.
+    known_units : bool
+        Whether you give `center` and `scale` (None counts). If not, a part of the budget finds
+        them where the table is large enough.
 
     Examples
     --------
@@ -138,30 +167,33 @@ def predict(
     >>> print(predict(200, 50, 3, epsilon=1.0))
     200 rows, 50 columns, 3 components, epsilon=1, delta=1e-06 (replace-one); assumed: 70% \
 inliers with noise 0.1. Hopeless: the subspace would be mostly noise; at this number of rows \
-epsilon ≈ 2.8 is needed.
+epsilon ≈ 2.9 is needed.
     """
     _check(n, D, r, inlier_share, inlier_noise, inlier_anisotropy, relation)
     delta = default_delta(n) if delta is None else delta
     mu = mu_from_budget(epsilon, delta)
     replaced = relation == "replace-one"
     gradient, moment = (2.0, sqrt(2.0)) if replaced else (1.0, 1.0)
-    n_mu = n * mu
-    variances = _variances(r, inlier_anisotropy)
-    signal = inlier_share * variances / (1.0 + inlier_noise**2)
+    public_kappa = kappa_of(mu, n, D)
+    found = not known_units and public_kappa >= SAFE_KAPPA
+    units_share = standardiser_share(public_kappa) if found else 0.0
+    n_mu = n * mu * sqrt(1.0 - units_share)
+    inliers = _Inliers.of(r, inlier_anisotropy, max(inlier_noise, LEAST_NOISE))
+    table = _Table.of(n, D, inliers, inlier_share)
     unit = moment / sqrt(2.0) / n_mu  # noise of private PCA between two directions
-    kappa = float(signal[-1]) / (unit * sqrt(D))
-    pca = (D - r) * float(np.sum((unit / signal) ** 2))
+    kappa = float(table.gaps[-1]) / (unit * sqrt(D))
+    pca = table.pca_error(unit)
     start = max(STANDARD.moment_share, TOP_UP / max(kappa, 1e-9) ** 2)
     start += STANDARD.modes_share + STANDARD.angles_share
     left = LATE_PART * (1.0 - start - SCALAR_SHARE - (MATRIX_SHARE if r > 1 else 0.0))
-    h = inlier_share * _curvatures(variances, max(inlier_noise, LEAST_NOISE))
+    h = inlier_share * inliers.curvatures
     newton = inf
     if left > 0.0:
         noise = gradient**2 * (D - r) / (n_mu**2 * left)
-        newton = float(np.sum((inlier_share * variances / n + noise) / h**2))
+        newton = _angles((inlier_share * inliers.variances / n + noise) / h**2)
     return Prediction(
         n, D, r, epsilon, delta, relation, inlier_share, inlier_noise, inlier_anisotropy,
-        kappa, pca, newton,
+        known_units, units_share, kappa, pca, newton,
     )  # fmt: skip
 
 
@@ -171,24 +203,91 @@ def _variances(r: int, anisotropy: float) -> FloatArray:
     return np.asarray(variances / variances.sum())
 
 
-def _curvatures(variances: FloatArray, noise: float) -> FloatArray:
-    """Return E[y_j²/d] of inliers along each direction j.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inliers:
+    """Means over inliers, along each direction of the subspace.
 
     Before scaling to the sphere an inlier has coordinates √a_j·g_j, g_j ~ N(0, 1), in the subspace
-    and lies τ off it. With A = Σ a_i g_i² that is `E[a_j g_j²/√(A + τ²)]/τ`; writing the root as an
-    integral over exp(−u²(A + τ²)) makes the expectation a product:
-    `(2/√π) ∫ exp(−u²τ²) a_j/(1 + 2u²a_j) Π_i (1 + 2u²a_i)^−½ du / τ`, over u from 0 to ∞.
+    and lies τ off it; A = Σ a_i g_i².
     """
 
-    def curvature(a: float) -> float:
-        def integrand(u: float) -> float:
-            logarithm = (u * noise) ** 2 + 0.5 * float(np.log1p(2.0 * u * u * variances).sum())
-            return a * exp(-logarithm) / (1.0 + 2.0 * u * u * a)
+    variances: FloatArray
+    """a_j; they add up to 1."""
+    along: FloatArray
+    """E[a_j g_j²/(A + τ²)]."""
+    mixed: FloatArray
+    """E[a_j g_j² τ²/(A + τ²)²]."""
+    curvatures: FloatArray
+    """E[a_j g_j²/√(A + τ²)]/τ."""
 
-        return float(2.0 / sqrt(pi) * quad(integrand, 0.0, inf)[0] / noise)
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of(r: int, anisotropy: float, noise: float) -> _Inliers:
+        """Return the means for these guesses; a picture asks for the same ones many times."""
+        a = _variances(r, anisotropy)
+        along, mixed = _means(a, noise, 0), noise**2 * _means(a, noise, 1)
+        return _Inliers(a, along, mixed, _curvatures(a, noise))
 
-    distinct, index = np.unique(variances, return_inverse=True)
-    return np.array([curvature(float(a)) for a in distinct])[index]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """The second moment on the sphere that the guesses stand for; outliers lie on all sides."""
+
+    gaps: FloatArray
+    """(r,), eigenvalues along the subspace less the one across it."""
+    sampling: FloatArray
+    """(r,), variance of an entry of the second moment between direction j and one across."""
+    across: int
+    """D − r."""
+
+    @classmethod
+    def of(cls, n: int, D: int, inliers: _Inliers, share: float) -> _Table:
+        """Return the table of n rows that these guesses describe."""
+        across = D - len(inliers.variances)
+        outlier = 1.0 / (D * (D + 2.0))  # E[x_j² x_i²] of a uniform direction
+        sampling = (share * inliers.mixed / across + (1.0 - share) * outlier) / n
+        level = share * (1.0 - float(inliers.along.sum())) / across
+        return cls(share * inliers.along - level, sampling, across)
+
+    def pca_error(self, unit: float) -> float:
+        """Return the d² of private PCA whose noise between two directions is `unit`."""
+        each = self.across * (unit**2 + self.sampling) / np.maximum(self.gaps, 1e-300) ** 2
+        return _angles(each)
+
+
+def _angles(squares: FloatArray) -> float:
+    """Return Σθ_j² for squared sines to first order: at most π²/4 for each component.
+
+    Above the threshold of a spiked Wigner matrix this is its angle, below it the angle is π/2.
+    """
+    return float(np.sum(np.arcsin(np.sqrt(np.minimum(squares, 1.0))) ** 2))
+
+
+def _means(variances: FloatArray, noise: float, power: int) -> FloatArray:
+    """Return E[a_j g_j²/(A + τ²)^(1 + power)] of inliers along each direction j.
+
+    The power as an integral over exp(−u(A + τ²)) makes the expectation a product:
+    `∫ u^power exp(−uτ²) a_j/(1 + 2ua_j) Π_i (1 + 2ua_i)^−½ du`, over u from 0 to ∞.
+    """
+    return _integrals(variances, noise, 1.0 + power)
+
+
+def _curvatures(variances: FloatArray, noise: float) -> FloatArray:
+    """Return E[a_j g_j²/√(A + τ²)]/τ of inliers along each direction j.
+
+    As `_means`, with the power −½: the integral over u^−½ has the factor 1/√π.
+    """
+    return _integrals(variances, noise, 0.5) / (sqrt(pi) * noise)
+
+
+def _integrals(variances: FloatArray, noise: float, power: float) -> FloatArray:
+    """Return ∫ u^power exp(−uτ²) a_j/(1 + 2ua_j) Π_i (1 + 2ua_i)^−½ dlog u, by trapezoids."""
+    top = log(1e3 / noise**2)
+    t = np.linspace(-60.0, top, NODES)
+    u = np.exp(t)
+    logarithm = power * t - u * noise**2 - 0.5 * np.log1p(2.0 * u[:, None] * variances).sum(axis=1)
+    terms = np.exp(logarithm)[:, None] * variances / (1.0 + 2.0 * u[:, None] * variances)
+    return np.asarray(terms.sum(axis=0) * (t[1] - t[0]))
 
 
 def _check(

@@ -172,11 +172,11 @@ def test_one_fit_may_take_all_of_it(tmp_path, make, epsilon):
 
 
 def test_the_largest_epsilon_is_admitted(budget):
-    PrivatePCA(2, epsilon=1.0, budget=budget).fit(X)
+    PrivatePCA(2, epsilon=1.0, budget=budget, center=None).fit(X)
     largest = budget.largest_epsilon(1e-6)
     with pytest.raises(BudgetExceededError):
-        PrivatePCA(2, epsilon=largest * 1.001, delta=1e-6, budget=budget).fit(X)
-    PrivatePCA(2, epsilon=largest, delta=1e-6, budget=budget).fit(X)
+        PrivatePCA(2, epsilon=largest * 1.001, delta=1e-6, budget=budget, center=None).fit(X)
+    PrivatePCA(2, epsilon=largest, delta=1e-6, budget=budget, center=None).fit(X)
 
 
 @pytest.mark.parametrize("make", ESTIMATORS)
@@ -239,7 +239,7 @@ def test_a_renyi_ledger_takes_stochastic_fits(tmp_path, sampling):
     budget = Budget(tmp_path / "ledger.db", epsilon=3, delta=1e-5, kind="renyi")
     options = {"algorithm": "dp-sggd", "n_iter": 20, "algorithm_options": {"sampling": sampling}}
     PrivateRobustPCA(2, epsilon=0.5, **options, budget=budget).fit(X)
-    PrivatePCA(2, epsilon=0.5, budget=budget).fit(X)
+    PrivatePCA(2, epsilon=0.5, budget=budget, center=None).fit(X)
     assert 0 < budget.spent() < 0.5
     options["algorithm_options"] = {"sampling": "with-replacement"}
     with pytest.raises(NotAccountedError, match="with-replacement sampling has no Rényi bound"):
@@ -289,7 +289,7 @@ def test_the_guarantee_says_what_the_ledger_covers(budget, make):
 
 
 def test_clones_grids_and_workers_charge_one_ledger(budget):
-    estimator = PrivatePCA(2, epsilon=0.1, delta=1e-6, budget=budget)
+    estimator = PrivatePCA(2, epsilon=0.1, delta=1e-6, budget=budget, center=None)
     assert clone(estimator).budget is budget
     assert copy.deepcopy(estimator).budget is budget
     pickle.loads(pickle.dumps(estimator)).fit(X)
@@ -309,13 +309,13 @@ def _zero(estimator, X, y=None):
 
 
 def test_joblib_workers(budget):
-    estimator = PrivatePCA(2, epsilon=0.1, delta=1e-6, budget=budget)
+    estimator = PrivatePCA(2, epsilon=0.1, delta=1e-6, budget=budget, center=None)
     cross_validate(estimator, X, cv=4, n_jobs=2, scoring=_zero)
     assert len(budget.entries()) == 4
 
 
 def test_a_model_that_was_fitted_with_a_budget_is_a_model(budget):
-    fit = PrivatePCA(2, budget=budget).fit(X)
+    fit = PrivatePCA(2, budget=budget, center=None).fit(X)
     again = pickle.loads(pickle.dumps(fit))
     assert again.budget == budget
     np.testing.assert_array_equal(again.transform(X), fit.transform(X))
@@ -327,7 +327,7 @@ def test_a_model_that_was_fitted_with_a_budget_is_a_model(budget):
 def test_other_containers(budget, rows):
     if isinstance(rows, pd.DataFrame):
         rows.columns = list("abcdef")
-    PrivatePCA(2, epsilon=0.1, budget=budget).fit(rows)
+    PrivatePCA(2, epsilon=0.1, budget=budget, center=None).fit(rows)
     assert len(budget.entries()) == 1
 
 
@@ -337,7 +337,7 @@ def test_what_cannot_tell_its_shape_is_refused(budget):
             raise AssertionError("read")
 
     with pytest.raises(TypeError, match="shape of a Mystery cannot be told"):
-        PrivatePCA(2, budget=budget).fit(Mystery())
+        PrivatePCA(2, budget=budget, center=None).fit(Mystery())
     assert budget.entries() == ()
 
 
@@ -346,13 +346,13 @@ def test_a_shape_that_was_not_true_is_charged_and_refused(budget):
     liar = Watched(X, log)
     liar.shape = (500, 6)
     with pytest.raises(ValueError, match="changed its shape between two reads"):
-        PrivatePCA(2, budget=budget).fit(liar)
+        PrivatePCA(2, budget=budget, center=None).fit(liar)
     assert len(budget.entries()) == 1
 
 
 def test_something_else_as_budget():
     with pytest.raises(TypeError, match=r"budget must be a stillspace.Budget or None, got str"):
-        PrivatePCA(2, budget="ledger.db").fit(X)
+        PrivatePCA(2, budget="ledger.db", center=None).fit(X)
 
 
 def test_kill_nine(tmp_path):
@@ -364,7 +364,9 @@ def test_an_entry_tells_plan_guarantee_and_note(tmp_path):
     budget = Budget(tmp_path / "ledger.db", epsilon=3, delta=1e-5, note="first look")
     X = np.random.default_rng(0).standard_normal((200, 4))
     fits = [
-        PrivateRobustPCA(2, epsilon=e, delta=1e-6, algorithm="dp-ggd", n_iter=n, budget=budget)
+        PrivateRobustPCA(
+            2, epsilon=e, delta=1e-6, algorithm="dp-ggd", n_iter=n, budget=budget, center=None
+        )
         for e, n in ((0.3, 3), (0.3, 3), (0.2, 4))
     ]
     for fit in fits:
@@ -382,7 +384,7 @@ def test_an_entry_tells_plan_guarantee_and_note(tmp_path):
 def test_verify_and_export(tmp_path):
     path, out = tmp_path / "ledger.db", tmp_path / "ledger.json"
     budget = Budget(path, epsilon=3, delta=1e-5)
-    PrivatePCA(1, epsilon=0.5, delta=1e-6, budget=budget).fit(np.eye(20)[:, :4])
+    PrivatePCA(1, epsilon=0.5, delta=1e-6, budget=budget, center=None).fit(np.eye(20)[:, :4])
     shown = CliRunner().invoke(app, ["budget", "export", str(path), "--out", str(out)])
     assert shown.exit_code == 0, shown.output
     stored = json.loads(out.read_text())

@@ -205,7 +205,7 @@ def test_damaged_sparse_arrays_get_one_sentence_and_nothing_is_charged(name, tmp
         pytest.fail("a plan was made for a damaged array")
 
     X = table()
-    fitted = [RobustPCA(2, algorithm="pca").fit(X), PrivatePCA(2).fit(X)]
+    fitted = [RobustPCA(2, algorithm="pca").fit(X), PrivatePCA(2, center=None).fit(X)]
     monkeypatch.setattr(_private, "plan_fit", never)  # the charge follows the plan
     budget = Budget(tmp_path / "ledger", 3.0, 1e-5)
     hidden = {"neighboring_relation": "add-or-remove-one", "public_size": 50}
@@ -250,7 +250,7 @@ def test_unsorted_repeated_and_unused_entries_are_no_damage():
     )
     check_sparse(made)
     dense = np.array([[2.0, 0, 1], [0, 7, 0], [0, 0, 0], [0, 0, 0]])
-    fit = PrivatePCA(1).fit(made)
+    fit = PrivatePCA(1, center=None).fit(made)
     np.testing.assert_allclose(fit.transform(made), dense @ fit.components_.T, atol=1e-12)
 
 

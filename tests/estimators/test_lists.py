@@ -19,7 +19,7 @@ AT = 7
 
 def read(X, **facts):
     """The bits of all rows, as a fit reads them, but for the row that is replaced."""
-    checked = checked_array(PrivatePCA(), X, reset=True, min_samples=2, finite=False)
+    checked = checked_array(PrivatePCA(center=None), X, reset=True, min_samples=2, finite=False)
     rows = MemoryRows.prepare(checked, **facts).sphered()
     return np.delete(rows, AT, axis=0).tobytes()
 

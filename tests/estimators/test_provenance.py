@@ -51,6 +51,12 @@ CASES = {
     "PCA, r chosen": (PrivatePCA, "clean", {"n_components": "auto", **HIDDEN}),
     "PCA, sketch": (PrivatePCA, "wide", {"sketch": 40, "summaries": ("variances",)}),
     "PCA, median": (PrivatePCA, "clean", {"center": "median", "radius": 2.0}),
+    "certificate": (PrivateRobustPCA, "clean", {"summaries": ("certificate", "variances")}),
+    "certificate, pairs, r chosen": (
+        PrivateRobustPCA,
+        "far",
+        {**FAR, "n_components": "auto", "summaries": ("certificate",)},
+    ),
     "summaries": (PrivateRobustPCA, "clean", {"rows_per_person": 2, **BOTH}),
     "r chosen": (PrivateRobustPCA, "clean", {"n_components": "auto", **BOTH}),
     "pictures": (PrivateRobustPCA, "clean", {"center": None, "scale": None, **PICTURES}),

@@ -121,6 +121,12 @@ OPTIONS = {
     "auto, summaries": {"summaries": ("variances", "distances")},
     "auto, r chosen": {"n_components": "auto", "summaries": ("distances",)},
     "sketch": {"sketch": 5},
+    "certificate": {"summaries": ("certificate",)},
+    "certificate, three rows": {
+        "rows_per_person": 3,
+        "center": None,
+        "summaries": ("certificate",),
+    },
     "scale, missing": {"scale": np.arange(1.0, D + 1), "missing_code": 1.0},
     "REAPER": {"algorithm": "dp-md-reap", "n_iter": 4},
     "PCA": {"algorithm": "dp-pca"},

@@ -1,10 +1,14 @@
 """RobustPCA: its default against an oracle, centring, losses, warnings."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from stillspace import RobustPCA
 from stillspace.datasets import make_haystack
+from stillspace.exceptions import DisagreementWarning
 from stillspace.metrics import subspace_error
 
 STRUCTURED = {
@@ -115,3 +119,48 @@ def test_a_given_start_is_taken_as_it_is():
     fit = RobustPCA(2, center=None, algorithm_options={"start": data.components}).fit(data.X)
     assert fit.starts_ == ()
     assert subspace_error(fit.components_, data.components) < 1e-25
+
+
+def test_pure_noise_ends_soon_and_is_called_noise(rng):
+    X = rng.standard_normal((4000, 40))
+    with pytest.warns(DisagreementWarning, match="Nothing stands out") as said:
+        fit = RobustPCA(2).fit(X)
+    assert len(said) == 1
+    assert fit.converged_
+    assert fit.n_iter_ <= 20
+    assert (np.diff(fit.costs_) <= 1e-14).all()
+    assert "Nothing stands out" in fit.summary()
+
+
+def test_weak_directions_stand_out_from_noise(rng):
+    X = rng.standard_normal((2000, 20))
+    X[:, 0] *= 1.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = RobustPCA(1).fit(X)
+    assert abs(fit.components_[0, 0]) > 0.9
+
+
+def test_the_moment_step_ends_where_power_steps_end():
+    """Slow power steps: the second and the third direction are nearly as strong."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 12)) * np.r_[3.0, 1.12, 1.0, np.full(9, 1.0)]
+    quick = RobustPCA(2, center=None).fit(X)
+    slow = RobustPCA(2, center=None, tol=1e-9, max_iter=5000).fit(X)
+    assert quick.n_iter_ < slow.n_iter_
+    assert subspace_error(quick.components_, slow.components_) < 4e-3  # sampling adds some 4e-2
+
+
+def test_the_summary_tells_variances_and_clumps():
+    data = make_haystack(400, 8, 2, inlier_ratio=0.9, inlier_noise=0.2, random_state=0)
+    X = data.X.copy()
+    X[:60] = X[0]
+    fit = RobustPCA(2).fit(X)
+    text = fit.summary()
+    assert "2 components of 8 columns" in text
+    assert f"{fit.explained_variance_ratio_[0]:.1%}" in text
+    assert "nearly identical rows" in text
+    assert "15%" in text
+    assert max(map(len, text.splitlines())) < 100
+    with pytest.raises(NotFittedError):
+        RobustPCA(2).summary()

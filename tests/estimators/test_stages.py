@@ -79,7 +79,11 @@ def test_a_stage_that_is_not_recorded_withholds_the_fit(monkeypatch):
 def test_the_paper_has_no_stages():
     with pytest.raises(ValueError, match="neither a private centre nor summaries"):
         PrivateRobustPCA(
-            2, algorithm="dp-ggd", calibration="as-printed", summaries=("variances",)
+            2,
+            algorithm="dp-ggd",
+            calibration="as-printed",
+            summaries=("variances",),
+            center=None,
         ).fit(AFFINE.X)
 
 
@@ -162,7 +166,7 @@ def wide():
 
 
 def test_wide_rows_are_sketched_and_scores_keep_their_shape(wide, tmp_path):
-    fit = PrivateRobustPCA(2, epsilon=8.0, delta=1e-5).fit(wide.X)
+    fit = PrivateRobustPCA(2, epsilon=8.0, delta=1e-5, center=None).fit(wide.X)
     assert fit.sketch_ is not None
     assert fit.components_.shape == (2, fit.sketch_.n_components)
     assert fit.n_features_in_ == 3000
@@ -180,7 +184,7 @@ def test_wide_rows_are_sketched_and_scores_keep_their_shape(wide, tmp_path):
 
 
 def test_a_sketch_is_public_and_the_same_for_all_rows(wide):
-    fits = [PrivatePCA(2, sketch=100).fit(X) for X in (wide.X, np.zeros_like(wide.X))]
+    fits = [PrivatePCA(2, sketch=100, center=None).fit(X) for X in (wide.X, np.zeros_like(wide.X))]
     assert fits[0].sketch_ == fits[1].sketch_ == Sketch(3000, 100)
     assert fits[0].plan_ == fits[1].plan_
     given = Sketch(3000, 64, seed=7)
@@ -283,9 +287,10 @@ def _correlation(make, seed):
 def test_the_error_beyond_what_is_kept_is_part_of_the_whole(rng):
     noise = rng.standard_normal((60, 60))
     moment = np.diag(np.r_[1.0, 0.5, np.zeros(58)]) + 1e-3 * (noise + noise.T)
-    whole = Spectrum.of(moment, 2e-3, 2).pca_error
-    beyond = Spectrum.of(moment, 2e-3, 2, kept=30).pca_error
-    assert whole == Spectrum.of(moment, 2e-3, 2, kept=2).pca_error
+    spectrum = Spectrum.of(moment, 2e-3, 2)
+    whole = spectrum.pca_error(2e-3)
+    beyond = spectrum.pca_error(2e-3, kept=30)
+    assert whole == spectrum.pca_error(2e-3, kept=2)
     assert 0.4 < beyond / whole < 0.6
 
 
@@ -294,7 +299,8 @@ def test_the_error_beyond_what_is_kept_is_part_of_the_whole(rng):
 
 def test_summaries_are_near_what_they_are_of():
     data = make_haystack(20_000, 10, 2, inlier_ratio=0.8, inlier_noise=0.1, random_state=0)
-    fit = PrivateRobustPCA(2, summaries=("variances", "distances"), **BUDGET).fit(data.X)
+    options = {"center": None, "summaries": ("variances", "distances"), **BUDGET}
+    fit = PrivateRobustPCA(2, **options).fit(data.X)
     rows = data.X / np.linalg.norm(data.X, axis=1, keepdims=True)
     scores = rows @ fit.components_.T
     noise = sqrt(2) / (20_000 * mu_from_budget(2.0, 1e-6) * sqrt(SHARES.summary))
@@ -335,7 +341,7 @@ def test_quantiles_of_counts():
 def test_no_summary_no_release():
     release = Release(ScoreSquares(5, 2), 100, 1.0)
     assert release.event(0).difference_bound == sqrt(2)
-    fit = PrivatePCA(2).fit(AFFINE.X)
+    fit = PrivatePCA(2, center=None).fit(AFFINE.X)
     assert fit.variances_ is None
     assert fit.distance_quantiles_ is None
 

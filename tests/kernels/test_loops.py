@@ -26,10 +26,10 @@ def lane_sum(block, V, floor=FLOOR):
 
 
 def reference_terms(XT, V, floor=FLOOR):
-    R, Y = reference.residual_to_basis(XT, V)
-    distance = reference.column_norms(R)
+    R, Y = reference.residual_to_basis(XT, V, parts=1)
+    distance = reference.column_norms(R, parts=1)
     weight = 1.0 / np.maximum(distance, floor)
-    weight = weight / np.maximum(weight * (distance * reference.column_norms(Y)), 1.0)
+    weight = weight / np.maximum(weight * (distance * reference.column_norms(Y, parts=1)), 1.0)
     return R[:, None, :] * (Y * weight)[None, :, :]
 
 
@@ -77,10 +77,10 @@ def test_a_reaper_residual_has_the_bits_of_the_reference(rng, near):
     XT /= np.linalg.norm(XT, axis=0)
     R, S, N = np.empty(D * b), np.empty(b), np.empty(b)
     lane_terms.scaled_residuals(XT.ravel(), 0, b, P, FLOOR, (R, S, N))
-    want = reference.residual_to_matrix(XT, P)
-    distance = reference.column_norms(want)
+    want = reference.residual_to_matrix(XT, P, parts=1)
+    distance = reference.column_norms(want, parts=1)
     weight = 1.0 / np.maximum(distance, FLOOR)
-    weight = weight / np.maximum(weight * (distance * reference.column_norms(XT)), 1.0)
+    weight = weight / np.maximum(weight * (distance * reference.column_norms(XT, parts=1)), 1.0)
     assert np.array_equal(R.reshape(D, b), want * weight)
 
 

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace.audit import check_noise
+from stillspace.exceptions import AsItIsWarning
 from stillspace.methods.standardiser import (
     LEAST_KAPPA,
     Standardiser,
@@ -15,7 +16,7 @@ from stillspace.methods.standardiser import (
     kappa_of,
     standardiser_share,
 )
-from stillspace.methods.standardiser.histogram import MAD_TO_SD, median_and_scale, on_simplex
+from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import t3_below
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
@@ -103,14 +104,36 @@ def test_shares_on_the_simplex_are_the_nearest(rng):
         assert np.linalg.norm(x - y) <= np.linalg.norm(others - y, axis=1).min() + 1e-12
 
 
-def test_median_and_mad_of_a_fine_histogram(rng):
+def histogram(x, edges):
+    return np.bincount(np.searchsorted(edges, x, side="right"), minlength=len(edges) + 1) / len(x)
+
+
+def test_median_and_scale_of_a_fine_histogram(rng):
     x = rng.standard_normal(200_000) * 3.0 + 5.0
     edges = np.linspace(-20.0, 30.0, 2001)
-    shares = np.bincount(np.searchsorted(edges, x, side="right"), minlength=2002) / len(x)
-    median, scale, others = median_and_scale(edges, shares)
-    assert median == pytest.approx(np.median(x), abs=0.03)
-    assert scale == pytest.approx(MAD_TO_SD * np.median(np.abs(x - np.median(x))), rel=0.01)
-    assert others > 0.9
+    found = spread(edges, histogram(x, edges), 0.0, 4.0)
+    assert found.median == pytest.approx(np.median(x), abs=0.03)
+    assert found.scale == pytest.approx(3.0, rel=0.01)
+    assert found.others > 0.9
+    assert found.doubt < 0.1
+
+
+def test_noise_leaves_the_scale_of_a_histogram_open(rng):
+    x = rng.standard_normal(50_000)
+    edges = np.linspace(-4.0, 4.0, 33)
+    shares = histogram(x, edges)
+    doubts = [spread(edges, shares, sd, 4.0).doubt for sd in (0.0, 0.005, 0.015, 0.05)]
+    assert doubts == sorted(doubts)
+    assert doubts[0] < 1.0
+    assert doubts[-1] == np.inf
+
+
+def test_an_atom_at_the_median_leaves_the_scale_to_the_other_cells(rng):
+    x = np.where(rng.random(100_000) < 0.7, 5.0, 5.0 + 2.0 * rng.standard_normal(100_000))
+    edges = np.unique(np.concatenate([np.linspace(-5.0, 15.0, 801), [5.0, np.nextafter(5.0, 6.0)]]))
+    found = spread(edges, histogram(x, edges), 0.0, 4.0)
+    assert found.median == 5.0
+    assert found.scale == pytest.approx(2.0, rel=0.05)
 
 
 def test_public_facts_decide():
@@ -166,7 +189,7 @@ def table(rng, n=20_000):
         ]
     )
     middle = np.median(X, axis=0)
-    return X, middle, MAD_TO_SD * np.median(np.abs(X - middle), axis=0)
+    return X, middle, 1.4826 * np.median(np.abs(X - middle), axis=0)
 
 
 def test_columns_of_all_kinds_are_resolved(rng):
@@ -223,7 +246,9 @@ def test_units_and_offsets_do_not_matter_to_a_standardised_fit(rng):
     X, components = units(rng)
     fit = PrivateRobustPCA(2, epsilon=2.0, center="private", scale="private").fit(X)
     assert subspace_error(fit.components_, components) < 0.05
-    assert subspace_error(PrivateRobustPCA(2, epsilon=2.0).fit(X).components_, components) > 0.5
+    with pytest.warns(AsItIsWarning, match="one direction"):
+        as_it_is = PrivateRobustPCA(2, epsilon=2.0, center=None).fit(X)
+    assert subspace_error(as_it_is.components_, components) > 0.5
     assert fit.privacy_.private
     assert 1.99 < fit.privacy_.epsilon <= 2.0
     assert fit.plan_.event() == fit.privacy_.event

@@ -5,6 +5,7 @@ import pytest
 
 from stillspace.kernels import reference
 from stillspace.parts.queries import PRIVATE_FLOOR, Glad, Reaper
+from stillspace.parts.queries.base import PRIVATE_NEAR
 from stillspace.rows import MemoryRows
 from tests.conftest import random_basis, unit_rows
 
@@ -51,10 +52,8 @@ def test_terms_come_from_the_specified_residual(rng):
     P = (V @ V.T + (V @ V.T).T) / 2
     for x in unit_rows(rng, 20, D).T:
         column = np.ascontiguousarray(x[:, None])
-        residual, scores = reference.residual_to_basis(column, V)
-        norms = reference.column_norms(residual), reference.column_norms(scores)
-        weight = reference.clip_weights(*norms, PRIVATE_FLOOR)
-        assert np.array_equal(terms(Glad(D, R), column, V)[0], residual @ (scores * weight).T)
+        (term,) = reference.glad_terms(column, V, PRIVATE_NEAR, PRIVATE_FLOOR)
+        assert np.array_equal(terms(Glad(D, R), column, V)[0], term)
         residual = reference.residual_to_matrix(column, P)
         norms = reference.column_norms(residual), reference.column_norms(column)
         half = (residual * reference.clip_weights(*norms, PRIVATE_FLOOR)) @ column.T

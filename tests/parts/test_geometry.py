@@ -199,3 +199,23 @@ def test_a_few_eigenvectors_of_a_large_matrix(rng, monkeypatch):
         np.testing.assert_array_equal(found, geo.top_eigenvectors(M, 3))
     zero = geo.top_eigenvectors(np.zeros((200, 200)), 2)
     np.testing.assert_allclose(zero.T @ zero, np.eye(2), atol=1e-12)
+
+
+@pytest.mark.parametrize("D", [12, 300])
+def test_one_decomposition_gives_values_and_leading_vectors(rng, D):
+    """By LAPACK's whole path, and by the tridiagonal form."""
+    A = rng.standard_normal((D, D))
+    M = (A + A.T) / 2.0 + np.diag(np.r_[90.0, 80.0, 80.0, np.zeros(D - 3)])
+    found, (values, U) = geo.Eigen(M), np.linalg.eigh(M)
+    np.testing.assert_allclose(found.values, values, atol=1e-11)
+    V = found.top(4)
+    np.testing.assert_allclose(V.T @ V, np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(V @ V.T, U[:, -4:] @ U[:, -4:].T, atol=1e-10)
+
+
+@pytest.mark.parametrize("M", [np.zeros((300, 300)), np.eye(300), np.diag(np.arange(300) < 2.0)])
+def test_a_decomposition_is_there_for_equal_eigenvalues(M):
+    found = geo.Eigen(np.asarray(M, dtype=np.float64))
+    V = found.top(3)
+    np.testing.assert_allclose(V.T @ V, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(np.diag(V.T @ M @ V), found.values[:-4:-1], atol=1e-12)

@@ -3,7 +3,7 @@ import pytest
 
 from stillspace.parts.outputs import Average, Last
 from stillspace.parts.schedules import Constant, Geometric, Halving, InverseSqrt, Restarts
-from stillspace.parts.stops import Converged, Never
+from stillspace.parts.stops import Converged, Never, Settled
 from tests.conftest import random_basis
 
 
@@ -68,6 +68,22 @@ def test_stops(rng):
     assert Converged(1e-4)(V @ V.T, W @ W.T, [])
     assert not Converged(1e-9)(V @ V.T, W @ W.T, [1.0])
     assert Converged(1e-9)(V, W, [2.0, 1.0, 1.0])  # the cost stalls
+
+
+def test_settled_compares_the_gradient_with_its_sampling_error(rng):
+    """At cost .6 and 400 rows in 6 dimensions the error per dimension is √(.64/400/6)."""
+    V = random_basis(rng, 6, 2)
+    away = np.linalg.qr(np.column_stack([V, rng.standard_normal(6)]))[0][:, 2:]
+    error = np.sqrt(0.64 / 400 / 6)
+    moved = random_basis(rng, 6, 2)
+    stop = Settled(1e-9, n_rows=400, part=0.3)
+    for size, wanted in ((0.29, True), (0.31, False)):
+        direction = 5.0 * V + size * error * away @ np.ones((1, 2)) / np.sqrt(2.0)
+        assert stop(V, moved, [0.6], direction) is wanted
+    assert stop(V, V, [0.6], 5.0 * V + away @ np.ones((1, 2)))  # it did not move
+    wide = Settled(1e-9, n_rows=3, part=0.3)  # three rows span three dimensions
+    assert wide(V, moved, [0.6], V + 0.29 * np.sqrt(0.64 / 9) * away @ np.array([[1.0, 0.0]]))
+    assert not wide(V, moved, [0.6], V + 0.31 * np.sqrt(0.64 / 9) * away @ np.array([[1.0, 0.0]]))
 
 
 @pytest.mark.parametrize(

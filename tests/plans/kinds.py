@@ -6,6 +6,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.pair_lengths import PairLengths
 from stillspace.parts.queries import DistanceCounts, ScoreSquares
@@ -104,6 +105,7 @@ KINDS: dict[str, Kind] = {
         at_point=True,
     ),
     "median": Kind(_adaptive(PrivateMedian(6)), n_components=0),
+    "certificate": Kind(_adaptive(CertificateMethod(6, 2)), n_components=0, at_point=True),
     "lengths": Kind(_adaptive(PairLengths(6, 2)), n_components=0),
     "dp-pca, three rows": Kind(_recipe("dp-pca"), replace(FACTS, rows_per_person=3)),
     "auto, hidden": Kind(_recipe("auto"), HIDDEN),
@@ -149,6 +151,7 @@ KINDS: dict[str, Kind] = {
     "fit, given centre": Kind(
         _fit("dp-ggd", (Affine.of(np.full(6, 0.7)), Sphere()), summaries=BOTH), shared=False
     ),
+    "fit, certificate": Kind(_fit("auto", CENTRED, summaries=("certificate", *BOTH))),
     "fit, pictures": Kind(_fit("auto", CENTRED, summaries=("scores", "scree"))),
     "fit, pictures, hidden": Kind(
         _fit("dp-pca", (Affine(), Clip(2.0)), summaries=("scores", "scree")), HIDDEN
@@ -161,7 +164,7 @@ KINDS: dict[str, Kind] = {
 
 STAGED = [name for name in KINDS if name.startswith("fit")]
 TESTED = ("ptr", "fit of ptr")
-ADAPTIVE = ("median", "lengths", "auto", "dp-newton", "auto, hidden")
+ADAPTIVE = ("median", "certificate", "lengths", "auto", "dp-newton", "auto, hidden")
 """Methods outside of a fit, whose ledger is a ceiling."""
 
 

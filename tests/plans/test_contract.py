@@ -1,7 +1,7 @@
 """What every kind of plan keeps to, from the event to the text, and what `run` makes of it."""
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -55,7 +55,7 @@ def ran(name, seed=0, X=None, plan=None, **options):
 def bits(result):
     """Everything that a run gives back, as values that compare bit by bit."""
     moment = None if result.moment is None else result.moment.tobytes()
-    facts = {k: np.asarray(v).tobytes() for k, v in result.facts.items()}
+    facts = {k: v if is_dataclass(v) else np.asarray(v).tobytes() for k, v in result.facts.items()}
     return result.V.tobytes(), result.n_iter, result.event, moment, facts, result.view
 
 
@@ -282,8 +282,8 @@ def _holds(value, secret, depth=0):
 def test_the_pairing_stays_in_the_run(name, monkeypatch):
     drawn, real = [], staged.draw_pairs
 
-    def draw_pairs(n, rng):
-        drawn.append(real(n, rng))
+    def draw_pairs(n, rng, columns):
+        drawn.append(real(n, rng, columns))
         return drawn[-1]
 
     monkeypatch.setattr(staged, "draw_pairs", draw_pairs)
@@ -306,11 +306,11 @@ def test_the_pairing_is_drawn_first_and_without_a_look(name, monkeypatch):
     drawn, real = [], staged.draw_pairs
     looks = []
 
-    def draw_pairs(n, rng):
+    def draw_pairs(n, rng, columns):
         assert not looks
         assert n == 2 * KINDS[name].facts.n
         assert rng.bit_generator.state["state"]["ctr"].tolist() == [0, 0]
-        drawn.append(real(n, rng))
+        drawn.append(real(n, rng, columns))
         return drawn[-1]
 
     for method in ("through", "add", "sphered", "paired", "lengths", "distances"):

@@ -116,6 +116,8 @@ def test_a_source_gives_its_rows_in_any_order(folder, cells, name):
     table = RowTable(source)
     numbers = np.array([2900, 1, 1, 700])
     assert np.array_equal(table[numbers], cells[numbers], equal_nan=True)
+    for low, high in ((0, 3), (7, 8), (20, D)):
+        assert np.array_equal(table[:, low:high], cells[:, low:high], equal_nan=True)
 
 
 def test_a_memory_map_is_read_by_position(folder, cells):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from stillspace.cli.app import app
 from stillspace.exceptions import DataFileError
 from stillspace.parts.queries import Glad
-from stillspace.rows import Affine, FileRows, MemoryRows, Sphere
+from stillspace.rows import Affine, FileRows, MemoryRows, RowTable, Sphere
 from stillspace.rows.sources import RowSource, open_source
 from stillspace.rows.sources.plink import rewritten
 from tests.conftest import random_basis
@@ -106,6 +106,9 @@ def test_rows_by_their_numbers(opened):
         assert np.array_equal(array(copy.take(numbers)), want[numbers], equal_nan=True)
         assert copy.take(np.empty(0, dtype=np.int64)).shape == (0, D)
     assert str(N) not in source.describe()
+    for low, high in ((0, 3), (5, 14), (28, D)):
+        found = array(RowTable(source)[:, low:high])
+        assert np.array_equal(found, want[:, low:high], equal_nan=True)
 
 
 @pytest.mark.parametrize("rows_per_window", [1, 17, 1000])
@@ -172,6 +175,14 @@ def test_a_damaged_chunk_gives_one_sentence(folder, tmp_path):
     (tmp_path / "X.h5").write_bytes(content)
     with pytest.raises(DataFileError, match=r"A part of HDF5 dataset.*cannot be decoded"):
         open_source(tmp_path / "X.h5").read(0, N)
+
+
+def test_a_sparse_matrix_with_columns_outside_of_its_shape(tmp_path, counts):
+    with h5py.File(tmp_path / "X.h5ad", "w") as file:
+        write_csr(file.create_group("X"), counts)
+        file["X/indices"][7] = D
+    with pytest.raises(DataFileError, match="outside of its shape; write it again"):
+        open_source(tmp_path / "X.h5ad").read(0, N)
 
 
 def test_convert_writes_what_bed_reader_reads(folder, tmp_path, calls):

@@ -102,4 +102,4 @@ def test_three_percent_of_missing_cells_do_not_erase_the_rows():
 def test_what_nonfinite_may_be():
     X = np.ones((10, 3))
     with pytest.raises(ValueError, match="'center', 'zero', 'raise'"):
-        PrivatePCA(1, nonfinite="drop").fit(X)
+        PrivatePCA(1, nonfinite="drop", center=None).fit(X)

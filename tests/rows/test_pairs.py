@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
-from stillspace.rows import MemoryRows, draw_pairs
+from stillspace.rows import FileRows, MemoryRows, Sphere, draw_pairs
+from stillspace.rows import pairs as module
 from tests.conftest import random_basis
 from tests.rows.test_storage import D, R, genotypes, stored
 
@@ -134,3 +135,69 @@ def test_tiny_and_huge_differences(rng):
 def test_wrong_pairs_are_refused(rng, pairs):
     with pytest.raises(ValueError, match="pairs must"):
         MemoryRows.prepare(rng.standard_normal((3, D)), pairs=np.array(pairs))
+
+
+@pytest.mark.parametrize(("n", "columns"), [(1000, 7), (1003, 7), (61, 50), (17, 200)])
+def test_long_tables_are_paired_block_by_block(rng, monkeypatch, n, columns):
+    monkeypatch.setattr(module, "PAIR_CELLS", 350)
+    pairs = draw_pairs(n, rng, columns)
+    assert pairs.shape == (n // 2, 2)
+    assert len(np.unique(pairs)) == 2 * (n // 2)
+    assert (pairs.min(), pairs.max()) >= (0, n - 2)
+    assert pairs.max() < n
+    length = module.pair_block(n, columns)
+    assert length * columns <= 350 or length == 1
+    blocks = n // length // 2 * 2
+    inside = pairs[: blocks // 2 * length] // length
+    assert (inside < blocks).all()
+    partner = {}
+    for a, b in inside.tolist():
+        assert a != b
+        assert partner.setdefault(a, b) == b
+    assert len(partner) == len(set(partner.values())) == blocks // 2
+    assert not np.array_equal(pairs, draw_pairs(n, rng, columns))
+
+
+def test_partners_of_blocks_and_of_rows_are_uniform(rng, monkeypatch):
+    # Row 0 of 12 rows in 4 blocks of 3: nine partners. Chi-square, 8 degrees, false alarm 1e-7
+    monkeypatch.setattr(module, "PAIR_CELLS", 3)
+    counts = np.zeros(12)
+    for _ in range(4500):
+        pairs = draw_pairs(12, rng, 1)
+        mine = pairs[(pairs == 0).any(axis=1)][0]
+        counts[mine.sum()] += 1
+    assert (counts[:3] == 0).all()
+    assert ((counts[3:] - 500) ** 2 / 500).sum() < 49.0
+
+
+class Counting:
+    """A source that counts how many rows are read, and how often."""
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype, self.names = X, X.shape, X.dtype, None
+        self.rows = self.reads = 0
+
+    def read(self, start, stop):
+        self.rows, self.reads = self.rows + stop - start, self.reads + 1
+        return self.X[start:stop].copy()
+
+    def take(self, numbers):
+        self.rows, self.reads = self.rows + len(numbers), self.reads + len(numbers)
+        return self.X[numbers]
+
+    def describe(self):
+        return "rows that are counted"
+
+
+def test_a_pass_over_pairs_reads_each_block_of_a_file_once(rng, monkeypatch):
+    monkeypatch.setattr(module, "PAIR_CELLS", 600 * D)
+    X = rng.standard_normal((5003, D)).astype(np.float32)
+    pairs, V = draw_pairs(len(X), rng, D), random_basis(rng, D, R)
+    source = Counting(X)
+    rows = FileRows.open(source).paired(pairs).through(Sphere())
+    assert len(X) - 1 <= source.rows <= len(X)
+    want = MemoryRows.of(X).paired(pairs).through(Sphere()).add(Glad(D, R), V, None)
+    source.rows = source.reads = 0
+    assert np.array_equal(rows.add(Glad(D, R), V, None), want)
+    assert source.rows <= len(X)
+    assert source.reads <= len(X) // module.pair_block(*X.shape) + 1

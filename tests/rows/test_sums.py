@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from stillspace.parts.sampling import Poisson
 from stillspace.plans.release import Release
 from stillspace.rows import STANDARD, MemoryRows, Summation
 from stillspace.rows.layout import JOB_CELLS, LOOP_BLOCK, Layout, loop_chain_length
-from stillspace.rows.sums import ExactSum, total_of
+from stillspace.rows.sums import ExactSum, TreeSum, sum_of, total_of
 
 
 def as_fraction(total: ExactSum) -> list[Fraction]:
@@ -70,12 +71,25 @@ def test_what_no_bounded_query_gives_is_total():
     assert total.value().tolist() == [0.0, LARGEST, -LARGEST, 0.25]
 
 
-def test_terms_without_a_bound_are_added_in_order(rng):
-    parts = rng.standard_normal((50, 3)) * 1e300
-    want = np.zeros(3)
-    for part in parts:
-        want += part
+def along_the_tree(parts):
+    """The definition: the left half is the largest power of two of jobs that is not all of them."""
+    if len(parts) == 1:
+        return parts[0]
+    half = 1 << (len(parts) - 1).bit_length() - 1
+    return along_the_tree(parts[:half]) + along_the_tree(parts[half:])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 64])
+def test_terms_without_a_bound_are_added_along_a_tree(rng, count):
+    parts = rng.standard_normal((count, 3)) * np.exp2(rng.integers(-30, 900, (count, 3)))
+    want = along_the_tree(list(parts))
     assert np.array_equal(total_of(parts, (3,), np.inf), want)
+    for pieces in (2, 3, 5):  # whoever adds which jobs
+        cuts = [0, *sorted(rng.integers(0, count + 1, pieces - 1).tolist()), count]
+        whole = TreeSum()
+        for low, high in pairwise(cuts):
+            whole.merge(sum_of(parts[low:high], (3,), np.inf, low))
+        assert np.array_equal(whole.value(), want)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -135,13 +149,15 @@ def test_the_slack_counts_every_job_that_may_change(people):
     job, chain = here.job, 1 + here.block + here.job // here.block
     assert people * job < n
     fixed = Release(Glad(D, r), n, 10.0, rows_per_person=people)
-    total = 2 * n * 2.0**-53
-    assert fixed._summation_error() >= people * job * rounding(chain) + total
-    assert fixed._summation_error() <= people * 1.1 * job * rounding(STANDARD.chain) + 1.1 * total
+    total, weight = 2 * n * 2.0**-53, fixed.asked.summand_bound
+    assert weight >= 2**8
+    assert fixed._summation_error() >= people * job * weight * rounding(chain) + total
+    most = rounding(STANDARD.chain) + fixed.asked.job_error
+    assert fixed._summation_error() <= people * 1.1 * job * weight * most + 1.1 * total
     hidden = replace(fixed, relation="add-or-remove-one")
-    assert hidden._summation_error() >= 16 * (n * rounding(chain) + total)
+    assert hidden._summation_error() >= 16 * (n * weight * rounding(chain) + total)
     sampled = replace(fixed, sampling=Poisson(0.5), rows_per_person=1)
-    assert sampled._summation_error() >= n * rounding(chain) + total
+    assert sampled._summation_error() >= n * weight * rounding(chain) + total
     for release in (fixed, hidden, sampled):
         assert release.event(0).slack >= 2 * release._summation_error()
 

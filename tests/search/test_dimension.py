@@ -42,7 +42,7 @@ def test_the_profile_by_its_definition(rng):
     assert found.n_components == np.argmax(falls) + 1 == 2
 
 
-@pytest.mark.filterwarnings("ignore:The starts disagree")
+@pytest.mark.filterwarnings("ignore:Nothing stands out")
 def test_noise_alone_is_said_to_be_unclear(rng):
     X = rng.standard_normal((400, 8))
     with pytest.warns(DisagreementWarning, match="how many components"):

@@ -258,6 +258,6 @@ def _plan(
     calibration: Any = "as-printed" if as_printed else "honest"
     facts = Facts(n, D, r, epsilon, delta, relation, calibration=calibration)
     known = PRIVATE[algorithm].options if algorithm in PRIVATE else ()
-    if "start" in known and not default_start:
+    if "start" in known and algorithm != "dp-pca" and not default_start:
         options = {**options, "start": np.eye(D)[:r]}
     return _with_releases(make_plan(algorithm, facts, **options))

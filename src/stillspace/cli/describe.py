@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan, nan
+from math import isnan
 from typing import Any
 
 from stillspace.cli.console import say, say_guarantee
@@ -27,14 +27,13 @@ def say_model(fitted: Any) -> None:
 def _say_released(fitted: Any) -> None:
     """Say what a private fit released besides the subspace."""
     if getattr(fitted, "route_", ""):
-        say("Route:", fitted.route_ + ".")
-    error = getattr(fitted, "error_estimate_", nan)
-    if not isnan(error):
-        say(
-            "Accuracy:",
-            f"estimated d² ≈ {error:.2g}, up to about {2 * error:.2g}, if the fit is near the "
-            "right subspace (which this cannot see).",
+        say("Route:", fitted.route_.partition("; ")[0] + ".")
+    if hasattr(fitted, "error_meaning_"):
+        error = fitted.error_estimate_
+        number = (
+            "" if isnan(error) else f"estimated d² ≈ {error:.2g}, up to about {2 * error:.2g}. "
         )
+        say("Accuracy:", number + fitted.error_meaning_)
     for group in getattr(fitted, "left_out_", ()):
         say(
             "Left out:",
@@ -64,6 +63,8 @@ def _say_released(fitted: Any) -> None:
         levels = ("25", "50", "75", "90", "95", "97.5")
         pairs = zip(levels, fitted.distance_quantiles_, strict=True)
         say("Distances:", ", ".join(f"{level} %: {value:.3g}" for level, value in pairs))
+    if getattr(fitted, "certificate_", None) is not None:
+        say("Certificate:", str(fitted.certificate_))
 
 
 def say_loadings(fitted: Any) -> None:

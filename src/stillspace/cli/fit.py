@@ -74,11 +74,12 @@ _NIter = Annotated[
     int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
 ]
 _BatchSize = Annotated[int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")]
+_CENTERS = ("auto", "private", "pairs", "median")
 _Center = Annotated[
-    str | None,
+    str,
     typer.Option(
-        help="Public centre: one number, or one a column, with commas; or pairs or median, "
-        "which find it; none for 0. Default 0; pairs with --without-privacy."
+        help="auto finds the centre privately if the table is large enough; private, pairs or "
+        "median; none for 0; or public numbers: one, or one per column, with commas."
     ),
 ]
 _Radius = Annotated[
@@ -92,12 +93,16 @@ _Summary = Annotated[
     list[str] | None,
     typer.Option(
         help="variances, distances, scores (a map) or scree: a private summary, for a twentieth "
-        "of the budget each; may be repeated."
+        "of the budget each; or certificate, for a fifth; may be repeated."
     ),
 ]
 _Scale = Annotated[
-    str | None,
-    typer.Option(help="Public scale: one number, or one a column, with commas. Default 1."),
+    str,
+    typer.Option(
+        help="auto finds the spread of every column privately if the table is large enough (with "
+        "--without-privacy: mad); private; none for 1; or public numbers: one, or one per "
+        "column, with commas."
+    ),
 ]
 _Force = Annotated[bool, typer.Option("--force", help="Replace an existing model file.")]
 _Key = Annotated[
@@ -122,11 +127,11 @@ def fit(
     algorithm: _Algorithm = "auto",
     n_iter: _NIter = None,
     batch_size: _BatchSize = None,
-    center: _Center = None,
+    center: _Center = "auto",
     radius: _Radius = None,
     sketch: _Sketch = "auto",
     summary: _Summary = None,
-    scale: _Scale = None,
+    scale: _Scale = "auto",
     columns: Columns = None,
     drop: Drop = None,
     id_column: Id = None,
@@ -141,7 +146,8 @@ def fit(
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
-    Rows are scaled to length 1 about the centre. A missing cell sits at the centre.
+    The columns are brought to one centre and one unit first, privately, unless you give --center
+    or --scale. A missing cell sits at the centre.
 
     \b
     Examples:
@@ -249,7 +255,7 @@ def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bo
     from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 
     known_recipe(algorithm, private=not without_privacy)
-    checked_words("--summary", summaries, tuple(SUMMARIES))
+    checked_words("--summary", summaries, SUMMARIES)
 
 
 def _ledger(path: Path | None) -> Budget | None:
@@ -265,21 +271,24 @@ def _sketch(text: str) -> int | str | None:
     return None if wanted == "none" else wanted
 
 
-def _center(text: str | None, without_privacy: bool) -> Any:
+def _center(text: str, without_privacy: bool) -> Any:
     """Return numbers, None for the origin, or how the fit finds its centre."""
-    if text in ("pairs", "median") or (text == "private" and not without_privacy):
+    words = ("auto", "pairs", "median") if without_privacy else _CENTERS
+    if text in words:
         return text
-    if text in (None, "none"):
-        return "auto" if without_privacy and text is None else None
-    return numbers("--center", text, words=("private", "pairs", "median", "none"))
+    return None if text == "none" else numbers("--center", text, words=(*words, "none"))
 
 
-def _scale(text: str | None, without_privacy: bool) -> Any:
+def _scale(text: str, without_privacy: bool) -> Any:
     """Return numbers, None for the units of the table, or how the fit finds its scale."""
-    found = {"private": not without_privacy, "mad": without_privacy}
-    if text is not None and found.get(text, False):
+    if without_privacy and text in ("auto", "mad"):
+        return "mad"
+    words = ("auto", "mad") if without_privacy else ("auto", "private")
+    if text in words:
         return text
-    return numbers("--scale", text, words=("mad" if without_privacy else "private",), positive=True)
+    return (
+        None if text == "none" else numbers("--scale", text, words=(*words, "none"), positive=True)
+    )
 
 
 def _fitted(

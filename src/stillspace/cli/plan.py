@@ -38,6 +38,16 @@ def plan(
             "the subspace: the weakest direction dominates the error."
         ),
     ] = 1.0,
+    memory: Annotated[
+        str,
+        typer.Option(help="Memory for the fit, such as 1GB: it limits the sketch of wide rows."),
+    ] = "1GB",
+    known_units: Annotated[
+        bool,
+        typer.Option(
+            "--known-units", help="You will give --center and --scale, so no budget finds them."
+        ),
+    ] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
     ] = None,
@@ -66,6 +76,7 @@ def plan(
         inlier_share=inlier_share,
         inlier_noise=inlier_noise,
         inlier_anisotropy=inlier_anisotropy,
+        known_units=known_units,
         **facts,
     )
     made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
@@ -75,12 +86,15 @@ def plan(
         out_json({**facts_of_it, **numbers, "epsilon": epsilon, "delta": found.delta})
         return
     say("Plan:", made.in_words())
+    say("Centre and scale:", found.units_in_words)
     say("Expected:", str(found))
     say(
         "Without outliers:",
         f"plain private PCA would have d² ≈ {found.pca_error:.2g}; outliers add a bias to it "
         "that no budget removes.",
     )
+    if rows < features:
+        say("Sketch:", _sketch_in_words(rows, epsilon, found.delta, memory))
     if picture is not None:
         from stillspace._files import write_atomically  # noqa: PLC0415
         from stillspace.plots._figure import png  # noqa: PLC0415
@@ -88,3 +102,16 @@ def plan(
 
         write_atomically(picture, png(draw_expected_error(found)))
         say("Picture:", str(picture))
+
+
+def _sketch_in_words(rows: int, epsilon: float, delta: float, memory: str) -> str:
+    """Return to how many columns a fit projects wide rows, and what a limit on memory costs."""
+    from stillspace._sizes import checked_bytes  # noqa: PLC0415
+    from stillspace.estimators._width import auto_width, too_narrow, widest  # noqa: PLC0415
+    from stillspace.privacy import mu_from_budget  # noqa: PLC0415
+
+    width = auto_width(rows, mu_from_budget(epsilon, delta))
+    limit = widest(checked_bytes("--memory", memory))
+    if limit < width:
+        return too_narrow(width, limit)
+    return f"sketch='auto' takes {width} columns, if that is at most half of the features."

@@ -74,8 +74,8 @@ def run_demo(seed: int = 0, epsilon: float = 1.0) -> Demo:
     methods: tuple[tuple[str, Any], ...] = (
         ("PCA (scikit-learn)", PCA(N_COMPONENTS)),
         ("RobustPCA", RobustPCA(N_COMPONENTS, center=None)),
-        ("PrivatePCA", PrivatePCA(N_COMPONENTS, epsilon=epsilon)),
-        ("PrivateRobustPCA", PrivateRobustPCA(N_COMPONENTS, epsilon=epsilon)),
+        ("PrivatePCA", PrivatePCA(N_COMPONENTS, epsilon=epsilon, center=None)),
+        ("PrivateRobustPCA", PrivateRobustPCA(N_COMPONENTS, epsilon=epsilon, center=None)),
     )
     pca, robust, private, both = (_fit(name, method, data) for name, method in methods)
     return Demo(data, (pca, robust, private, both))

@@ -10,12 +10,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
+from stillspace._html import facts_in_html, facts_in_text
 from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._files import blocks
+from stillspace.estimators._summary import facts_of
 from stillspace.estimators._validation import check_kind, checked_array, checked_code
 from stillspace.methods.orientation import oriented
 from stillspace.parts.noise import secure_generator, seeded_generator
+from stillspace.privacy import Guarantee
 from stillspace.rows import Affine, MemoryRows, RowTable, Sketch
 from stillspace.run import Result
 
@@ -27,6 +30,7 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     center_: FloatArray
     scale_: FloatArray
     sketch_: Sketch | None
+    privacy_: Guarantee
     n_features_in_: int
     missing_code: float | None
 
@@ -64,6 +68,20 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             msg = f"X must have {len(self.components_)} columns, one a component, got {X.shape[1]}."
             raise ValueError(msg)
         return cast(AnyArray, X @ self.components_ * self.scale_ + self.center_)
+
+    def summary(self) -> str:
+        """Return what was found, in a few lines: public facts and releases for a private fit."""
+        check_is_fitted(self)
+        return facts_in_text(type(self).__name__, facts_of(self))
+
+    def _html_repr(self) -> str:
+        """Return the diagram of scikit-learn and, after a fit, what was found."""
+        diagram = str(super()._html_repr())
+        if not hasattr(self, "components_"):
+            return diagram
+        warning = "" if self.privacy_.private else "No privacy is promised."
+        facts = facts_in_html(f"{type(self).__name__}, fitted", facts_of(self), warning=warning)
+        return diagram + facts
 
     def _centred(self, X: Any) -> Iterator[AnyArray]:
         """Yield checked rows in the units of the fit, a block of rows at a time."""
@@ -120,7 +138,11 @@ def generator(random_state: Any) -> np.random.Generator:
         return secure_generator()
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return seeded_generator(int.from_bytes(random_state.bytes(32), "little"))
-    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**256:
+    whole = isinstance(random_state, int | np.integer) and not isinstance(
+        random_state,
+        np.timedelta64,  # NumPy counts durations as whole numbers
+    )
+    if not whole or not 0 <= int(random_state) < 2**256:
         msg = (
             "random_state must be None, a whole number of at least 0 and below 2**256, a "
             f"RandomState or a Generator, got {shown(random_state)}."

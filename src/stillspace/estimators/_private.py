@@ -10,12 +10,24 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
 from stillspace._shown import checked_words
+from stillspace._sizes import checked_bytes
+from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
-from stillspace.estimators._source import source_of
+from stillspace.estimators._source import FileTable, Source, source_of
+from stillspace.estimators._units import (
+    WORDS,
+    Units,
+    checked_bounds,
+    chosen_units,
+    has_given_start,
+    is_auto,
+    is_private,
+)
 from stillspace.estimators._validation import (
     checked_budget,
     checked_code,
@@ -27,10 +39,12 @@ from stillspace.estimators._validation import (
 from stillspace.estimators._width import (
     NARROWED_WIDTH,
     SKETCH_WIDTH,
+    USUAL_MEMORY,
     chosen_sketch,
     narrowed_width,
 )
-from stillspace.exceptions import NotAccountedError, SeededNoiseWarning
+from stillspace.exceptions import AsItIsWarning, NotAccountedError, SeededNoiseWarning
+from stillspace.methods.newton.routes import error_in_words
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.plans.fixed import GivenStart, fingerprint
 from stillspace.plans.release import ROW_MARGIN
@@ -57,13 +71,16 @@ fit is refused."""
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 """Levels of `distance_quantiles_`."""
 
+COLLAPSED = 0.95
+"""Of the rows' second moment on the sphere: the share of one direction that calls for a word."""
+
+_COLLAPSED = (
+    "Nearly all rows point into one direction from the centre, so that the other components rest "
+    "on what little is left; a column in large units or an unknown centre often causes this: give "
+    "center and scale, or leave them at 'auto'."
+)
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
-
-
-def _is_private(value: Any) -> bool:
-    """Whether a centre or a scale is to be found privately."""
-    return isinstance(value, str) and value == "private"
 
 
 class PrivateEstimator(SubspaceEstimator):
@@ -74,7 +91,8 @@ class PrivateEstimator(SubspaceEstimator):
     delta: float | None
     center: npt.ArrayLike | str | None
     radius: float | None
-    scale: npt.ArrayLike | None
+    scale: npt.ArrayLike | str | None
+    bounds: npt.ArrayLike | None
     missing_code: float | None
     sketch: int | str | Sketch | None
     summaries: tuple[str, ...]
@@ -86,6 +104,7 @@ class PrivateEstimator(SubspaceEstimator):
     memory: int | str | None
     verbose: bool
     random_state: Any
+    variances_: FloatArray | None
 
     def _fit(
         self,
@@ -115,6 +134,7 @@ class PrivateEstimator(SubspaceEstimator):
             calibration,
             norm_bound,
             cut_pairs,
+            self._memory_of(source),
         )
         source.check(plan)
         rng = generator(self.random_state)
@@ -145,6 +165,8 @@ class PrivateEstimator(SubspaceEstimator):
             not_private_because=reasons,
             assumptions=self._assumptions(plan, n, source.stated),
         )
+        if self._collapsed(result):
+            warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
         if self.random_state is not None:
             msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
             warn(msg, SeededNoiseWarning, stacklevel=3)
@@ -160,12 +182,17 @@ class PrivateEstimator(SubspaceEstimator):
         calibration: str,
         norm_bound: float | None,
         cut_pairs: bool,
+        memory: int = USUAL_MEMORY,
     ) -> StagedPlan:
         """Return the plan of the whole fit, from public facts alone."""
         pairs = isinstance(self.center, str) and self.center == "pairs"
-        size = n // 2 if pairs else n
-        sketch = self._chosen_sketch(D, size, mu_from_budget(*budget), algorithm)
-        view = self._view(D, sketch, pairs, norm_bound)
+        size, mu = n // 2 if pairs else n, mu_from_budget(*budget)
+        sketch = self._chosen_sketch(D, size, mu, algorithm, memory)
+        plain = algorithm == "ptr" or calibration != "honest" or has_given_start(options)
+        units = chosen_units(
+            self.center, self.scale, mu=mu, n=size, D=D, wide=sketch is not None, plain=plain
+        )
+        view = self._view(units, D, sketch, pairs, norm_bound)
         columns = width(view, D)
         facts = self._facts(size, columns, *budget, calibration, pairs)
         narrows = algorithm in NARROWS and sketch is not None
@@ -175,14 +202,22 @@ class PrivateEstimator(SubspaceEstimator):
             options,
             view,
             D,
-            standardised=self._standardised(pairs, sketch),
+            standardised=self._standardised(units, D, pairs, sketch),
             radius=self._checked_radius(sketch),
             cut_pairs=cut_pairs,
             narrowed=narrowed_width(columns, facts.r) if narrows else None,
-            summaries=checked_words("summaries", self.summaries, tuple(SUMMARIES)),
+            summaries=checked_words("summaries", self.summaries, SUMMARIES),
         )
 
-    def _view(self, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None) -> View:
+    def _memory_of(self, source: Source) -> int:
+        """Return the memory from which the widest sketch follows: a public fact."""
+        if isinstance(source, FileTable):
+            return source.table.memory
+        return USUAL_MEMORY if self.memory is None else checked_bytes("memory", self.memory)
+
+    def _view(
+        self, units: Units, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None
+    ) -> View:
         """Return what is done to a row, as far as it is known before the fit."""
         if pairs and self.neighboring_relation != "replace-one":
             msg = (
@@ -190,12 +225,12 @@ class PrivateEstimator(SubspaceEstimator):
                 "pairs); use neighboring_relation='replace-one' or another centre."
             )
             raise NotAccountedError(msg)
-        found = pairs or self._finds_median or _is_private(self.center)
-        words = ("private", "pairs", "median")
-        scale = None if _is_private(self.scale) else self.scale
+        found = pairs or self._finds_median or is_private(units.center)
+        scale = None if is_private(units.scale) else units.scale
+        words = (*WORDS, "pairs", "median")
         affine = Affine.of(
-            None if found else checked_vector("center", self.center, D, words=words),
-            checked_vector("scale", scale, D, positive=True, words=words[:1]),
+            None if found else checked_vector("center", units.center, D, words=words),
+            checked_vector("scale", scale, D, positive=True, words=WORDS),
             checked_code("missing_code", self.missing_code),
             holes=self.nonfinite == "center",
         )
@@ -203,10 +238,16 @@ class PrivateEstimator(SubspaceEstimator):
         middle = (Pairs(),) if pairs else ()
         return (affine, *middle, *(() if sketch is None else (sketch,)), bound)
 
-    def _standardised(self, pairs: bool, sketch: Sketch | None) -> Standardised | None:
+    def _standardised(
+        self, units: Units, D: int, pairs: bool, sketch: Sketch | None
+    ) -> Standardised | None:
         """Return what is to be found privately for every column, if anything is."""
-        wanted = Standardised(_is_private(self.center), _is_private(self.scale))
+        bounds = checked_bounds(self.bounds, D)
+        wanted = Standardised(is_private(units.center), is_private(units.scale), bounds)
         if not wanted.center and not wanted.scale:
+            if bounds is not None and not (is_auto(self.center) and is_auto(self.scale)):
+                msg = "bounds help to find a private center or scale; leave them out."
+                raise ValueError(msg)
             return None
         if pairs or sketch is not None or self._finds_median:
             other = "a sketch" if sketch is not None else f"center={self.center!r}"
@@ -246,9 +287,11 @@ class PrivateEstimator(SubspaceEstimator):
             raise ValueError(msg)
         return radius
 
-    def _chosen_sketch(self, D: int, size: int, mu: float, algorithm: str) -> Sketch | None:
+    def _chosen_sketch(
+        self, D: int, size: int, mu: float, algorithm: str, memory: int
+    ) -> Sketch | None:
         factor = NARROWED_WIDTH if algorithm in NARROWS else SKETCH_WIDTH
-        return chosen_sketch(self.sketch, D, size, mu, factor)
+        return chosen_sketch(self.sketch, D, size, mu, factor, memory)
 
     def _facts(
         self, size: int, columns: int, epsilon: float, delta: float, calibration: str, pairs: bool
@@ -286,6 +329,56 @@ class PrivateEstimator(SubspaceEstimator):
         self.pair_cut_ = result.facts.get("pair_cut")
         self._set_released(result.facts)
 
+    @staticmethod
+    def _collapsed(result: Result) -> bool:
+        """Whether the releases show rows along one line, in units that were not standardised."""
+        affine, moment = result.view[0], result.moment
+        assert isinstance(affine, Affine)
+        if moment is None or affine.scale is not None or result.V.shape[1] < 2:
+            return False
+        return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED)
+
+    @property
+    def error_meaning_(self) -> str:
+        """What `error_estimate_` is an error to, or why it is not known."""
+        check_is_fitted(self)
+        return error_in_words(self.route_, self.error_estimate_)
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        check_is_fitted(self)
+        return len(self.components_)
+
+    @property
+    def mean_(self) -> FloatArray:
+        """The same as `center_`, under the name that scikit-learn's PCA gives it."""
+        check_is_fitted(self)
+        if isinstance(self.center, str) and self.center == "pairs":
+            msg = "With center='pairs' the centre cancels: this fit does not know a mean_."
+            raise AttributeError(msg)
+        return self.center_
+
+    @property
+    def explained_variance_(self) -> FloatArray:
+        """`variances_`: of the rows as they were scaled, if the summary "variances" was bought."""
+        check_is_fitted(self)
+        if self.variances_ is None:
+            msg = (
+                "This private fit does not know its explained variance, which would be a release "
+                'of its own: fit with summaries=("variances",) to buy it.'
+            )
+            raise AttributeError(msg)
+        return np.asarray(self.variances_)
+
+    @property
+    def explained_variance_ratio_(self) -> FloatArray:
+        """`explained_variance_` as a part of all variance: rows on the unit sphere have 1."""
+        if getattr(self, "norm_bound", None) is not None:
+            msg = "With norm_bound the variance of all columns together is not released."
+            raise AttributeError(msg)
+        return self.explained_variance_
+
     def _set_released(self, facts: Mapping[str, Any]) -> None:
         self.error_estimate_ = float(facts.get("error_estimate", nan))
         self.route_ = str(facts.get("route", ""))
@@ -295,6 +388,7 @@ class PrivateEstimator(SubspaceEstimator):
         variances = facts.get("variances")
         r = len(self.components_)
         self.variances_ = None if variances is None else np.maximum(variances[:r], 0.0)
+        self.certificate_ = facts.get("certificate")
         self.score_map_ = self.scree_ = None
         if "map_shares" in facts:
             numbers = facts["map_shares"], facts["map_length"], facts["map_sd"]
@@ -327,6 +421,7 @@ class PrivateEstimator(SubspaceEstimator):
             "all parameters of the fit"
             + (", center and scale" if given_vectors else "")
             + (", radius" if self.radius is not None else "")
+            + (", bounds" if self.bounds is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
             + (", the given start" if given else "")
             + " are public, not computed from these rows"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from stillspace._typing import FloatArray
 from stillspace.estimators._sampling import (
+    LARGEST_SQUARE,
     Sample,
     Start,
     Variances,
@@ -17,25 +18,27 @@ from stillspace.estimators._sampling import (
     profiled,
     sampled,
     searched,
+    solver_options,
+    start_of,
     variances,
 )
 from stillspace.methods.orientation import oriented
-from stillspace.parts.queries import ScoreMoment
-from stillspace.parts.stops import Converged
+from stillspace.parts.geometry import TopEigenvectors
+from stillspace.parts.queries import IrlsPower, ReweightedMoment
+from stillspace.parts.stops import Converged, Never, Settled
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan
-from stillspace.plans.release import Draw, Release
-from stillspace.privacy import ComposedEvent
+from stillspace.plans.release import Seen, Witness
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
-from stillspace.search import DimensionProfile, recentred
+from stillspace.search import DimensionProfile, chosen, outside, recentred
 from stillspace.search.candidates import Loss
 from stillspace.search.missing import RULE as MISSING
 from stillspace.search.missing import filled_by_neighbours, filled_from_subspace
 
-COST_PART = 1e-2
-"""A fit ends where its cost falls per pass by less than this part of what sampling n rows adds to
-it, which is about r(D − r)/n of the cost."""
+SLOW_PASSES = 5
+"""After this many passes one step takes the reweighted second moment of all columns (D × D). Where
+that costs more than the passes did, later: `_patience`."""
 
 _RANK_TOL = 2.0**-40
 """Singular values below this part of the largest cell are rounding."""
@@ -69,49 +72,65 @@ class Done:
     rank: int
     X: Any
     counts: npt.NDArray[np.bool_]
+    """Which rows counted, before the cut on the sphere."""
     missing: float | None
 
     def variances(self, components: FloatArray) -> Variances:
         """Return the variances of the rows that counted."""
         fit = (components, self.center, self.scale)
-        return variances(self.X, self.counts, fit, self.missing, np.random.default_rng(0))
+        return variances(self.X, self.counts, fit, _cut(self.plan), self.missing)
 
 
 def fitted(task: Task, X: Any, rng: np.random.Generator, search_rng: np.random.Generator) -> Done:
     """Fit complete rows: search on a sample, then run on all rows."""
     n, D = X.shape
-    options, center, scale, r = task.options, task.center, task.scale, task.r
-    searching = task.algorithm == "auto" and "start" not in options
-    sample = profile = start = None
-    rank = D
-    if searching or isinstance(center, str) or isinstance(scale, str):
-        sample = sampled(X, scale, task.missing, search_rng)
-        rank = _checked_rank(sample, center)
+    searching = task.algorithm == "auto" and "start" not in task.options
+    center, scale, r, rank, profile, start = task.center, task.scale, task.r, D, None, None
+    if searching or task.auto or isinstance(center, str) or isinstance(scale, str):
+        sample = sampled(X, center, scale, task.missing, search_rng)
+        rank = _checked_rank(sample)
         scale = None if scale is None else sample.unit
-    assert not isinstance(scale, str)
-    if task.auto:
-        profile = profiled(X, center, task.loss, scale, task.missing, search_rng)
-        r = profile.n_components
-    if sample is not None and (searching or isinstance(center, str)):
-        start = searched(sample, r, task.loss, center, search_rng)
-        center = start.center if isinstance(center, str) else center
+        if task.auto:
+            profile = profiled(sample, center, task.loss, search_rng)
+            r = profile.n_components
+        if searching or isinstance(center, str):
+            start = _started(replace(task, r=r), sample, rng, search_rng)
+            center = start.center if isinstance(center, str) else center
     assert not isinstance(center, str)
+    assert not isinstance(scale, str)
     rows = MemoryRows.prepare(X, center=center, scale=scale, missing=task.missing)
     unit = np.ones(D) if scale is None else scale
-    counts = np.ones(n, dtype=bool)
+    counts, options = np.ones(n, dtype=bool), task.options
     if searching and start is not None:
         counts = counted(X, rows, start, unit, task.missing)
         options = {**start.options(), **options}
     plan = fixed_plan(task.algorithm, Facts(n, D, r), **options)
     if task.algorithm == "auto":
-        plan = _patient(plan, n, D, options)
+        plan = _settling(plan, int(np.count_nonzero(counts)), options)
     some = rows if counts.all() else rows.only(counts)
     result = _run(plan, some, rng)
-    if _cut(plan) < 1.0:
-        counts = counts & (rows.distances(result.V) < _cut(plan))
     where = np.zeros(D) if center is None else center
     kept = start if searching else None
     return Done(result, plan, where, unit, kept, profile, rank, X, counts, task.missing)
+
+
+def _started(
+    task: Task, sample: Sample, rng: np.random.Generator, search_rng: np.random.Generator
+) -> Start:
+    """Search on a sample. All rows of a wide table are fitted in the space that they span, too."""
+    found = searched(sample, task.r, task.loss, task.center, search_rng)
+    best = chosen(found.candidates)
+    V = best.components.T
+    if sample.space is not None and sample.whole and task.algorithm == "auto":
+        rows = MemoryRows.prepare(sample.rows, center=found.center)
+        counts = outside(sample.rows, found.clumps)
+        counts &= rows.lengths() * rows.distances(V) < best.reach
+        options = {"start": V.T, **solver_options(best, found.floor), **task.options}
+        n, k = sample.rows.shape
+        plan = fixed_plan("auto", Facts(n, k, task.r), **options)
+        plan = _settling(plan, int(np.count_nonzero(counts)), options)
+        V = _run(plan, rows.only(counts), rng).V
+    return start_of(sample, found, V)
 
 
 def fitted_with_holes(
@@ -130,6 +149,9 @@ def fitted_with_holes(
         X = np.where(task.missing == X, np.nan, X)
         task, holes = replace(task, missing=None), np.isnan(X)
     done = fitted(task, filled_by_neighbours(X, search_rng), rng, search_rng)
+    rows = MemoryRows.prepare(done.X, center=done.center, scale=done.scale)
+    near = rows.distances(done.result.V) < _cut(done.plan)
+    done = replace(done, counts=done.counts & near)
     finding = isinstance(task.center, str)
     for _ in range(MISSING.rounds):
         V = done.result.V
@@ -144,15 +166,21 @@ def fitted_with_holes(
             center = center + shift * done.scale
         filled = np.where(holes, about * done.scale + done.center, X)
         rows = MemoryRows.prepare(filled, center=center, scale=done.scale).only(done.counts)
-        plan = replace(done.plan, start=GivenStart.from_basis(V))
+        plan = _from(done.plan, V)
         done = replace(done, X=filled, center=center, result=_run(plan, rows, rng))
     return done
 
 
-def _checked_rank(sample: Sample, center: FloatArray | str | None) -> int:
-    """Return how many dimensions the sampled rows span about the centre; 0 is refused."""
-    few = sample.few() if isinstance(center, str) else sample.few() - sample.inside(center)
-    rank = int(np.linalg.matrix_rank(few, tol=_RANK_TOL * float(np.abs(few).max(initial=0.0))))
+def _checked_rank(sample: Sample) -> int:
+    """Return how many dimensions the sampled rows span about the middle; 0 is refused."""
+    few = sample.few()
+    largest = float(np.abs(few).max(initial=0.0))
+    if sample.space is not None:
+        rank = few.shape[1] if largest else 0
+    elif np.linalg.eigvalsh(few.T @ few)[0] > _RANK_TOL * len(few) * largest**2:
+        return int(few.shape[1])  # the usual case, and cheap
+    else:
+        rank = int(np.linalg.matrix_rank(few, tol=_RANK_TOL * largest))
     if rank == 0 and not np.ptp(sample.rows, axis=0).any():
         msg = "All rows of X are equal: they have no direction."
         raise ValueError(msg)
@@ -165,16 +193,14 @@ def shifted_center(center: FloatArray | None, offset: FloatArray, exponent: int)
     return np.asarray(np.ldexp(where - offset, -exponent))
 
 
-def _patient(plan: Plan, n: int, D: int, options: dict[str, Any]) -> Plan:
-    """Return the plan with a stop where the cost falls by less than its sampling error hides.
+def _settling(plan: Plan, n_rows: int, options: dict[str, Any]) -> Plan:
+    """Return the plan with a stop where the gradient is below a part of its sampling error.
 
     Only where nobody asked for a tolerance.
     """
     if not isinstance(plan.stop, Converged) or options.get("tol") is not None:
         return plan
-    r = plan.n_components
-    hidden = COST_PART * r * (D - r) / n
-    return replace(plan, stop=replace(plan.stop, cost_tol=max(plan.stop.cost_tol, hidden)))
+    return replace(plan, stop=Settled(plan.stop.tol, plan.stop.cost_tol, n_rows))
 
 
 def _cut(plan: Plan) -> float:
@@ -183,17 +209,73 @@ def _cut(plan: Plan) -> float:
 
 
 def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
-    return _exactly_oriented(run(plan, rows, rng), plan, rows)
+    """Run a plan; the axes inside the subspace are those of the scores that its last pass saw.
 
-
-def _exactly_oriented(result: Result, plan: Plan, rows: MemoryRows) -> Result:
-    """Return the result with the second moment of all rows' scores where the start had none of it.
-
-    Otherwise the axes inside the subspace would be those of a sample, or of nothing.
+    Reweighting solvers see them with weights, all others have a second moment from their start.
     """
-    if isinstance(plan.start, MomentStart) or not isinstance(plan.stop, Converged):
+    kept: list[Seen] = []
+
+    def keep(seen: Seen) -> None:
+        kept[:] = [seen]
+
+    result = _in_turns(plan, rows, rng, keep)
+    if isinstance(plan.start, MomentStart) or not isinstance(plan.stop, Converged) or not kept:
         return result
-    D, r = result.V.shape
-    release = Release(ScoreMoment(D, r), rows.n_rows, z=0.0)
-    moment = release.apply(rows, result.V, Draw(None, None, 0.0))
-    return replace(result, moment=moment, event=result.event + ComposedEvent.of([release.event(0)]))
+    (last,) = kept
+    A = last.release.query.unpack(last.released[-1])[0]
+    if A.shape[1] < len(A):  # A = M V at the point V before the last step
+        turn = result.V.T @ last.points[-1]
+        A = turn @ last.points[-1].T @ A @ turn.T
+    return replace(result, moment=(A + A.T) / 2.0)
+
+
+def _in_turns(plan: Plan, rows: MemoryRows, rng: np.random.Generator, keep: Witness) -> Result:
+    """Run a plan; in slow reweighted power steps make steps with the whole moment now and then.
+
+    Either step minimises a quadratic above the cost that touches it, so that neither lets the cost
+    rise. The power step needs D × r sums. The whole moment needs D × D, but its step is exact
+    where the power steps crawl because no direction stands out.
+    """
+    release = plan.release
+    if release is None or not isinstance(plan.stop, Settled):
+        return run(plan, rows, rng, witness=keep)
+    query = release.query
+    assert isinstance(query, IrlsPower)
+    if (patience := _patience(query.D, query.r)) is None:
+        return run(plan, rows, rng, witness=keep)
+    whole = replace(
+        plan,
+        release=replace(release, query=ReweightedMoment(query.D, query.floor, query.cut)),
+        geometry=TopEigenvectors(query.r),
+        n_iter=1,
+        stop=Never(),
+    )
+    left = plan.n_iter
+    done = run(replace(plan, n_iter=min(left, patience)), rows, rng, witness=keep)
+    while not done.converged and done.n_iter < left:
+        for step in (whole, replace(plan, n_iter=1))[: left - done.n_iter]:
+            done = _and_then(done, run(_from(step, done.V), rows, rng, witness=keep))
+    return done
+
+
+def _patience(D: int, r: int) -> int | None:
+    """Return after how many power steps one step with the whole moment costs no more than they.
+
+    None if the whole moment is too large.
+    """
+    return max(SLOW_PASSES, D // (8 * r)) if D <= LARGEST_SQUARE else None
+
+
+def _from(plan: Plan, V: FloatArray) -> Plan:
+    return replace(plan, start=GivenStart.from_basis(V))
+
+
+def _and_then(first: Result, second: Result) -> Result:
+    """Return two runs as one."""
+    return replace(
+        second,
+        n_iter=first.n_iter + second.n_iter,
+        event=first.event + second.event,
+        costs=first.costs + second.costs,
+        moment=first.moment,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from math import frexp
 from typing import Any
@@ -12,11 +11,12 @@ import numpy.typing as npt
 from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.rows import Affine, MemoryRows, RowTable, draw_pairs
+from stillspace.rows import Affine, MemoryRows, RowTable
 from stillspace.search import (
     Candidate,
     Clump,
     DimensionProfile,
+    Found,
     chosen,
     filtered_search,
     outside,
@@ -25,6 +25,7 @@ from stillspace.search import (
 )
 from stillspace.search.candidates import Loss
 from stillspace.search.dimension import MOST_COMPONENTS, PROFILE_ROWS
+from stillspace.search.row_space import Cells, RowSpace, shortening, unit_rows
 from stillspace.search.starts import search_rows
 
 CENTERS = ("pairs", "median")
@@ -34,10 +35,16 @@ ROWS_QUANTILE, PAIRS_QUANTILE = 0.45, 0.20
 
 CENTER_CELLS = 2**20
 """Scales, and the last steps of the centre, come from rows with at most this many cells (and from
-1000 rows at least)."""
+`CENTER_ROWS` rows at least)."""
 
-MAD_TO_SD = 1.4826
-"""Standard deviation of a Gaussian law, per median absolute deviation."""
+CENTER_ROWS = 1000
+
+MIDDLE_CELLS = 2**18
+"""Column medians, which are only where the search begins, come from rows with so many cells."""
+
+LARGEST_SQUARE = 6000
+"""Rows of the largest square matrix that a fit holds (288 MB). Up to this many wide rows are fitted
+in the space that they span."""
 
 LONGEST = 1e6
 """Rows of the sample longer than this many times the median length are pulled back to it."""
@@ -51,60 +58,60 @@ EXTREME = 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Rows in random order, about their column medians and in units of the scale."""
+    """Rows about a middle and in units of the scale.
+
+    The middle is the centre if that is given, else the column medians. Wide rows (fewer rows than
+    columns) are held in coordinates of the space that they span.
+    """
 
     rows: FloatArray
+    order: IntArray
+    """A random order of the rows."""
     middle: FloatArray
-    """(D,), the column medians, in the units of the cells."""
+    """(D,), in the units of the cells."""
     unit: FloatArray
     """(D,), the scale."""
+    whole: bool
+    """Whether these are all rows of the table."""
+    space: RowSpace | None = None
 
-    def inside(self, point: FloatArray | None) -> FloatArray:
-        """Return a point in the units of the cells (None is the origin) as the sample sees it."""
-        where = np.zeros_like(self.middle) if point is None else point
-        return (where - self.middle) / self.unit
+    def vectors(self, V: FloatArray) -> FloatArray:
+        """Return vectors (k, j) of the sample as vectors (j, D) of columns."""
+        return V.T.copy() if self.space is None else self.space.lifted(V)
 
-    def in_cells(self, point: FloatArray) -> FloatArray:
-        """Return a point of the sample in the units of the cells."""
-        return point * self.unit + self.middle
+    def in_cells(self, points: FloatArray) -> FloatArray:
+        """Return points (j, k) of the sample in the units of the cells, (j, D)."""
+        return self.vectors(points.T) * self.unit + self.middle
 
-    def few(self) -> FloatArray:
-        """Return the rows that a search reads."""
-        return self.rows[: search_rows(self.rows.shape[1])]
+    def few(self, most: int | None = None) -> FloatArray:
+        """Return so many rows in random order; None is as many as a search reads."""
+        return self.rows[self.order[: most or search_rows(self.rows.shape[1])]]
 
 
 def sampled(
-    X: Any, scale: FloatArray | str | None, missing: float | None, rng: np.random.Generator
+    X: Any,
+    center: FloatArray | str | None,
+    scale: FloatArray | str | None,
+    missing: float | None,
+    rng: np.random.Generator,
 ) -> Sample:
     """Draw a sample of checked rows; `scale="mad"` is found on it."""
     n, D = X.shape
-    S = _dense(X, _drawn(n, max(CENTER_CELLS // D, 1000), rng))
-    if missing is not None:
-        S = np.where(missing == S, np.nan, S)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a column may be missing altogether
-        middle = np.nan_to_num(np.nanmedian(S, axis=0))
-    S = np.nan_to_num(S - middle)
-    unit = np.ones(D) if scale is None else mad(S) if isinstance(scale, str) else scale
-    S = S / unit
-    length = np.linalg.norm(S, axis=1)
-    longest = LONGEST * float(np.median(length)) or float(length.max(initial=0.0))
-    far = length > longest
-    S[far] *= (longest / length[far])[:, None]
-    return Sample(S, middle, unit)
-
-
-def mad(S: FloatArray) -> FloatArray:
-    """Return the median absolute deviation of each column about 0, for Gaussian columns their SD.
-
-    Where more than half of a column is 0, of the other cells; 1 for a constant column.
-    """
-    size = np.abs(S)
-    found = MAD_TO_SD * np.median(size, axis=0)
-    for j in np.flatnonzero(found == 0.0):
-        others = size[:, j][size[:, j] > 0.0]
-        found[j] = np.median(others) if len(others) else 1.0
-    return np.asarray(found)
+    most = max(CENTER_CELLS // D, CENTER_ROWS)
+    wide = min(n, most) < D
+    whole = n <= most or (wide and n <= LARGEST_SQUARE)
+    order = rng.permutation(n).astype(np.int64)[: n if whole else most]
+    middle = None if isinstance(center, str) else np.zeros(D) if center is None else center
+    some = most if isinstance(scale, str) else max(MIDDLE_CELLS // D, CENTER_ROWS)
+    cells = Cells.of(X[order[:some]], middle, scale, missing)
+    cells = replace(cells, X=X if whole else X[order])
+    order = order if whole else np.arange(len(order))
+    if wide:
+        space = RowSpace.of(cells, LONGEST)
+        return Sample(space.coordinates, order, cells.middle, cells.unit, whole, space)
+    S = cells.rows()
+    S *= shortening(np.linalg.norm(S, axis=1), LONGEST)[:, None]
+    return Sample(S, order, cells.middle, cells.unit, whole)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +119,8 @@ class Start:
     """What the search found on a sample, in the units of the cells."""
 
     center: FloatArray
+    components: FloatArray
+    """(r, D), where the fit starts."""
     candidates: tuple[Candidate, ...]
     clumps: tuple[Clump, ...]
     floor: float
@@ -123,28 +132,44 @@ class Start:
 
     def options(self) -> dict[str, Any]:
         """Return what the fit on all rows takes over."""
-        found: dict[str, Any] = {"start": self.best.components}
-        if self.best.cut < 1.0:
-            found["cut"] = self.best.cut
-        if self.floor > 0.0:
-            found["floor"] = self.floor
-        return found
+        return {"start": self.components, **solver_options(self.best, self.floor)}
+
+
+def solver_options(best: Candidate, floor: float) -> dict[str, float]:
+    """Return the cut and the floor that a search found, where they matter."""
+    found = {"cut": best.cut, "floor": floor}
+    return {name: value for name, value in found.items() if 0.0 < value < 1.0}
 
 
 def searched(
     sample: Sample, r: int, loss: Loss, center: FloatArray | str | None, rng: np.random.Generator
-) -> Start:
+) -> Found:
     """Search on a part of the sample; a centre that was found is refined on the whole sample."""
-    around = center if isinstance(center, str) else sample.inside(center)
-    found = filtered_search(sample.few(), r, loss, around, rng)
+    finding = isinstance(center, str)
+    around = center if isinstance(center, str) else np.zeros(sample.rows.shape[1])
+    found = filtered_search(sample.few(), r, loss, around, rng, columns=sample.space is None)
+    if not finding:
+        return found
     best = chosen(found.candidates)
-    if isinstance(center, str):
-        S = sample.rows[outside(sample.rows, found.clumps)]
-        point = recentred(S, found.center, best.components.T, best.reach)
-        center = sample.in_cells(point)
-    clumps = tuple(replace(c, center=sample.in_cells(c.center)) for c in found.clumps)
-    where = np.zeros_like(sample.unit) if center is None else center
-    return Start(where, tuple(found.candidates), clumps, found.floor)
+    S = sample.rows[outside(sample.rows, found.clumps)]
+    point = recentred(S, found.center, best.components.T, best.reach)
+    return replace(found, center=point)
+
+
+def start_of(sample: Sample, found: Found, V: FloatArray) -> Start:
+    """Return what a search found in the units of the cells; V (k, r) is where the fit starts."""
+    points = [found.center, *(clump.center for clump in found.clumps)]
+    center, *clump_centers = sample.in_cells(np.stack(points))
+    candidates = found.candidates
+    bases = sample.vectors(np.concatenate([V.T, *(c.components for c in candidates)]).T)
+    start, *components = np.split(bases, 1 + len(candidates))
+    return Start(
+        center,
+        np.linalg.qr(start.T)[0].T,
+        tuple(replace(c, components=W) for c, W in zip(candidates, components, strict=True)),
+        tuple(replace(c, center=at) for c, at in zip(found.clumps, clump_centers, strict=True)),
+        found.floor,
+    )
 
 
 def counted(
@@ -172,38 +197,73 @@ class Variances:
     """Of all columns together."""
     noise: float
     """Per column, across the subspace."""
+    rows: int
+    """Number of rows that were looked at, before the cut."""
+    others: int
+    """Number of dimensions across the subspace."""
+
+    @property
+    def prominence(self) -> float:
+        """Variance along the first component, per variance of an average direction."""
+        return float(self.along.max() * self.columns / self.total) if self.total else np.inf
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return len(self.along) + self.others
+
+    @property
+    def noise_prominence(self) -> float:
+        """The prominence that pure noise in as many rows and columns hardly exceeds.
+
+        The edge of Marchenko and Pastur's law, and twice the order of its fluctuations.
+        """
+        n = max(self.rows, 1)
+        edge = (1.0 + np.sqrt(self.columns / n)) ** 2
+        return float(edge * (1.0 + 2.0 * n ** (-2.0 / 3.0)))
 
 
 def variances(
     X: Any,
     counts: npt.NDArray[np.bool_],
     fit: tuple[FloatArray, FloatArray, FloatArray],
+    cut: float,
     missing: float | None,
-    rng: np.random.Generator,
 ) -> Variances:
     """Return the variances of the rows that counted, given (components, center, scale).
 
-    Of rows with at most `VARIANCE_CELLS` cells, drawn at random.
+    These are rows in `counts` whose distance to the subspace on the sphere is below the cut. Of at
+    most `VARIANCE_CELLS` cells, drawn at random.
     """
     components, center, scale = fit
     r, D = components.shape
     index = np.flatnonzero(counts)
     most = max(VARIANCE_CELLS // D, 1000)
     if len(index) > most:
-        index = np.sort(rng.permutation(index)[:most])
-    total, first, second, scores = 0.0, np.zeros(D), np.zeros(r), np.zeros(r)
+        index = np.sort(np.random.default_rng(0).permutation(index)[:most])
+    n, total, first, second, scores = 0, 0.0, np.zeros(D), np.zeros(r), np.zeros(r)
     part = X if len(index) == X.shape[0] else X[index]
     for block in Affine.of(center, scale, missing).blocks(part):
         Y = block @ components.T
-        total += float(np.einsum("ij,ij->", block, block))
-        first += block.sum(axis=0)
-        scores += Y.sum(axis=0)
-        second += np.einsum("ij,ij->j", Y, Y)
-    n, freedom = max(len(index), 1), max(len(index) - 1, 1)
-    along = np.maximum(second - scores**2 / n, 0.0) / freedom
-    whole = max(total - float(first @ first) / n, 0.0) / freedom
+        lengths = np.einsum("ij,ij->i", block, block)
+        squares = Y * Y
+        near = np.ones(len(block)) if cut >= 1.0 else _near(lengths, squares, cut)
+        n += int(near.sum())
+        total += float(near @ lengths)
+        first += near @ block
+        scores += near @ Y
+        second += near @ squares
+    freedom = max(n - 1, 1)
+    along = np.maximum(second - scores**2 / max(n, 1), 0.0) / freedom
+    whole = max(total - float(first @ first) / max(n, 1), 0.0) / freedom
     noise = max(whole - float(along.sum()), 0.0) / (D - r)
-    return Variances(along, whole, noise)
+    return Variances(along, whole, noise, len(index), D - r)
+
+
+def _near(lengths: FloatArray, squares: FloatArray, cut: float) -> FloatArray:
+    """Return 1.0 for rows within the cut, by squared lengths and squared scores; else 0.0."""
+    across = np.maximum(lengths - squares.sum(axis=1), 0.0)
+    return np.asarray((across < cut**2 * lengths) | (across <= 2.0**-46 * lengths), dtype=float)
 
 
 def shifted(X: Any) -> tuple[Any, FloatArray, int]:
@@ -232,32 +292,14 @@ def shifted(X: Any) -> tuple[Any, FloatArray, int]:
 
 
 def profiled(
-    X: Any,
-    center: FloatArray | str | None,
-    loss: Loss,
-    scale: FloatArray | None,
-    missing: float | None,
-    rng: np.random.Generator,
+    sample: Sample, center: FloatArray | str | None, loss: Loss, rng: np.random.Generator
 ) -> DimensionProfile:
-    """Return the profile of distances over the number of components, on a sample of checked rows.
+    """Return the profile of distances over the number of components, on the sample.
 
     Where the centre is not known, on differences of pairs: of these the inliers' share is squared.
     """
-    n, D = X.shape
-    most = min(MOST_COMPONENTS, D - 1)
-    pairs = draw_pairs(n, rng)[:PROFILE_ROWS] if isinstance(center, str) else None
-    vector = None if isinstance(center, str) else center
-    rows = MemoryRows.prepare(X, center=vector, scale=scale, missing=missing, pairs=pairs)
-    index = _drawn(rows.n_rows, PROFILE_ROWS, rng)
-    quantile = ROWS_QUANTILE if pairs is None else PAIRS_QUANTILE
-    return profile(rows.sphered(index), loss, rng, quantile=quantile, most=most)
-
-
-def _drawn(n: int, most: int, rng: np.random.Generator) -> IntArray:
-    """Return at most so many row numbers, in random order."""
-    return rng.permutation(n)[:most].astype(np.int64)
-
-
-def _dense(X: Any, index: IntArray) -> FloatArray:
-    rows = X[index]
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+    S, quantile = sample.few(PROFILE_ROWS), ROWS_QUANTILE
+    if isinstance(center, str):
+        S, quantile = S - np.roll(S, 1, axis=0), PAIRS_QUANTILE
+    most = min(MOST_COMPONENTS, len(sample.unit) - 1)
+    return profile(unit_rows(S), loss, rng, quantile=quantile, most=most)

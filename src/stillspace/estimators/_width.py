@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
+from warnings import warn
 
 from stillspace._checks import is_whole
 from stillspace._shown import shown
+from stillspace._sizes import in_words
 from stillspace.rows import Sketch
 
 SKETCH_WIDTH, NARROWED_WIDTH = 0.36, 0.8
@@ -19,6 +22,33 @@ LEAST_PER_COMPONENT = 8
 """…if these are at least LEAST_WIDTH, and this many for each component."""
 
 
+COPIES_OF_MOMENT = 6
+"""Arrays of the size of a second moment that a release and its eigenvectors hold at once."""
+
+USUAL_MEMORY = 8 * 10**9
+"""Bytes from which the widest sketch follows, for rows in memory without a bound of their own."""
+
+
+def auto_width(n: int, mu: float, factor: float = NARROWED_WIDTH) -> int:
+    """Return the width of a sketch that suits the budget."""
+    return max(LEAST_WIDTH, round(factor * n * mu))
+
+
+def widest(memory: int) -> int:
+    """Return the width of a sketch whose second moment takes at most half of the memory."""
+    return max(LEAST_WIDTH, int(sqrt(memory / 2 / (8 * COPIES_OF_MOMENT))))
+
+
+def too_narrow(width: int, limit: int) -> str:
+    """Return what a sketch loses by a limit on memory, as a sentence."""
+    needed = in_words(2 * 8 * COPIES_OF_MOMENT * width**2)
+    return (
+        f"sketch='auto' takes {limit} columns instead of {width}, because memory is limited: it "
+        f"blurs directions {sqrt(width / limit):.1f} times as much. All columns need about "
+        f"memory='{needed.replace(' ', '')}'."
+    )
+
+
 def narrowed_width(columns: int, r: int) -> int | None:
     """Return to how many columns rows of a sketch are narrowed; None if there are too few."""
     width = columns // NARROWING
@@ -26,11 +56,17 @@ def narrowed_width(columns: int, r: int) -> int | None:
 
 
 def chosen_sketch(
-    sketch: Any, D: int, n: int, mu: float, factor: float = SKETCH_WIDTH
+    sketch: Any,
+    D: int,
+    n: int,
+    mu: float,
+    factor: float = SKETCH_WIDTH,
+    memory: int = USUAL_MEMORY,
 ) -> Sketch | None:
     """Return the sketch that a user asked for, or that wide rows need.
 
-    "auto" projects where there are more columns than rows, to `factor` · nμ columns.
+    "auto" projects where there are more columns than rows, to `factor` · nμ columns, or to as many
+    as `memory` allows; a warning then says what that costs. All of this follows from public facts.
     """
     if sketch is None:
         return None
@@ -40,8 +76,13 @@ def chosen_sketch(
             raise ValueError(msg)
         return sketch
     if isinstance(sketch, str) and sketch == "auto":
-        width = max(LEAST_WIDTH, round(factor * n * mu))
-        return Sketch(D, width, SEED) if n < D and 2 * width <= D else None
+        wanted, limit = auto_width(n, mu, factor), widest(memory)
+        width = min(wanted, limit)
+        if n >= D or 2 * width > D:
+            return None
+        if width < wanted:
+            warn(too_narrow(wanted, limit), UserWarning, stacklevel=6)
+        return Sketch(D, width, SEED)
     if not is_whole(sketch) or not 2 <= sketch < D:
         msg = (
             "sketch must be None, 'auto', a Sketch, or a whole number of columns below the number "

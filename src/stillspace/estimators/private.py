@@ -21,7 +21,8 @@ class PrivateRobustPCA(PrivateEstimator):
 
     What is published, `components_`, hardly depends on any single row: an outlier among them,
     or a person. Rows are scaled to the unit sphere; each iteration releases a gradient with
-    calibrated Gaussian noise. Rows with NaN or infinity count as zero rows, silently.
+    calibrated Gaussian noise. Centre and units of the columns are found privately, too, unless you
+    give them. `components_` are directions of the rows after centring and scaling.
 
     Parameters
     ----------
@@ -36,22 +37,30 @@ class PrivateRobustPCA(PrivateEstimator):
         "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; "ptr", propose-test-release for
         nearly noiseless inliers, which may release nothing (an error says so); or one of the
         paper's: "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
-    center : array of shape (n_features,), "private", "pairs", "median" or None, default=None
-        A *public* vector, subtracted from every row; None means the origin, through which the
-        subspace then goes. "private" finds the median of every column from private histograms
-        (docs/standardiser.md); it needs no bounds and pays with a part of the budget. "pairs" fits
+    center : array of shape (n_features,), "auto", "private", "pairs", "median" or None, \
+            default="auto"
+        What is subtracted from every row. An array is a *public* vector. None takes the rows as
+        they are: the subspace then goes through the origin. "private" finds the median of every
+        column from private histograms (docs/standardiser.md) with a part of the budget; it needs
+        no bounds. "auto" is "private" if the number of rows is large enough for the budget and the
+        number of columns (κ = μn/√D ≥ 40, public facts); otherwise it is None, and a warning says
+        so. If you give `scale` something other than "private", "auto" is None. "pairs" fits
         differences of random disjoint pairs of rows, in which an unknown centre cancels
         (`center_` stays zero); where a twentieth of the budget shows that
         long differences come from outliers far away, it leaves them out (docs/newton.md, "An
         unknown centre"). "median" buys a private geometric median with a tenth of the budget, and
         needs `radius`; outliers that sit together away from the inliers' centre lead it astray.
-        Take "pairs" unless you need `center_`, or know that outliers lie on all sides.
     radius : float, default=None
         For "median": a *public* bound on the distance of the centre from the origin.
-    scale : array of shape (n_features,), "private" or None, default=None
-        A *public* vector, divided into every row after centring. "private" finds the spread of
-        every column (1.48 × MAD) from the same private histograms. Use it, with
-        center="private", for a table whose columns have different units.
+    scale : array of shape (n_features,), "auto", "private" or None, default="auto"
+        What every row is divided by after centring. An array is a *public* vector; None means 1.
+        "private" finds the spread of every column from the same private histograms. "auto" is
+        "private" or None, as for `center`; if you give `center` something other than "private",
+        "auto" is None.
+    bounds : array of shape (n_features, 2), default=None
+        *Public* ranges of the columns, as a codebook gives them, which help to find a private
+        centre and scale. NaN where a range is not known. They are expectations, not limits: cells
+        outside them are not clipped.
     missing_code : number, default=None
         A *public* number, such as 9 or -1 in a genotype matrix, that stands for a missing cell.
         Such a cell sits at the centre.
@@ -60,11 +69,13 @@ class PrivateRobustPCA(PrivateEstimator):
         there are more columns than rows, to a width that suits the budget. `components_` then
         live in the sketch; `transform` takes rows as they are. "auto" and "dp-newton" narrow the
         rows of a wide sketch further, to directions that a first release finds (docs/wide.md).
-    summaries : tuple of {"variances", "distances", "scores", "scree"}, default=()
+    summaries : tuple of {"variances", "distances", "scores", "scree", "certificate"}, default=()
         Further private releases, a twentieth of the budget each: variances along the components
         (zero rows count), quantiles of the orthogonal distance, a map (two-dimensional histogram)
         of the scores, and the spectrum of a second moment. All but the map are of rows scaled to
         the sphere. The map and the spectrum may be published: the scores of the rows may not.
+        "certificate" takes a fifth of the budget and says whether the rows fit the model of the
+        theory (docs/theory.md, "A private certificate").
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -72,7 +83,9 @@ class PrivateRobustPCA(PrivateEstimator):
         None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
-        "sampling", "capped". A wrong name lists the right ones. "sampling" is "poisson" (the
+        "sampling", "capped". A wrong name lists the right ones. "start" is "pca", "random", an
+        array of public components, or a private run of "gd-reap", "sgd-reap", "md-reap" or
+        "smd-reap". "sampling" is "poisson" (the
         default), "without-replacement" or "with-replacement". The accountant's bound for
         "with-replacement" is far from tight, so that it costs more noise than the others.
     neighboring_relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
@@ -115,8 +128,11 @@ class PrivateRobustPCA(PrivateEstimator):
     center_, scale_ : arrays of shape (n_features,)
     sketch_ : Sketch or None
     error_estimate_ : float
-        For "auto": what the releases tell of the squared error d², for subspaces near the right
-        one; it cannot see that a fit went to a wrong one. NaN where nothing is known.
+        For "auto" and "dp-pca": what the releases tell of the squared error d² that noise made. It
+        is at most r·π²/4, cannot see that a fit went to a wrong subspace, and is NaN where nothing
+        is known.
+    error_meaning_ : str
+        What `error_estimate_` is an error to, or why it is not known.
     route_ : str
         For "auto": which way its releases made it go.
     left_out_ : tuple of LeftOut
@@ -134,6 +150,11 @@ class PrivateRobustPCA(PrivateEstimator):
     distance_quantiles_ : array or None
         With the summary "distances": 25, 50, 75, 90, 95 and 97.5 % quantiles, over the rows that
         are not zero rows.
+    certificate_ : PrivateCertificate or None
+        With the summary "certificate". `print(est.certificate_)` says either that the condition of
+        theorem 3 of docs/theory.md holds, with probability at least 95 %, and how far the robust
+        optimum can be from the fit; or that this cannot be said.
+        `est.certificate_.statement(beta=0.01)` says it at another level.
     score_map_ : ScoreMap or None
         With the summary "scores": shares of the rows in the cells of a grid over the first two
         scores, with the standard deviation of their noise (`plots.draw_score_map`). Rows beyond
@@ -151,7 +172,7 @@ class PrivateRobustPCA(PrivateEstimator):
     >>> from stillspace.datasets import make_haystack
     >>> from stillspace.metrics import subspace_error
     >>> data = make_haystack(5000, 20, 2, inlier_noise=0.05, random_state=0)
-    >>> est = PrivateRobustPCA(n_components=2, epsilon=1.0).fit(data.X)
+    >>> est = PrivateRobustPCA(n_components=2, epsilon=1.0, center=None).fit(data.X)
     >>> est.privacy_.private, est.privacy_.epsilon <= 1.0
     (True, True)
     >>> bool(subspace_error(est.components_, data.components) < 0.01)
@@ -165,9 +186,10 @@ class PrivateRobustPCA(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float | None = None,
         algorithm: str = "auto",
-        center: npt.ArrayLike | str | None = None,
+        center: npt.ArrayLike | str | None = "auto",
         radius: float | None = None,
-        scale: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike | str | None = "auto",
+        bounds: npt.ArrayLike | None = None,
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
@@ -191,6 +213,7 @@ class PrivateRobustPCA(PrivateEstimator):
         self.center = center
         self.radius = radius
         self.scale = scale
+        self.bounds = bounds
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries
@@ -240,13 +263,14 @@ class PrivatePCA(PrivateEstimator):
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, radius, scale, missing_code, sketch, summaries, neighboring_relation, public_size, \
-    rows_per_person, nonfinite, budget, random_state
+    center, radius, scale, bounds, missing_code, sketch, summaries, neighboring_relation, \
+    public_size, rows_per_person, nonfinite, budget, random_state
         As for `PrivateRobustPCA`, but "pairs" leaves no difference out.
 
     Attributes
     ----------
-    components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_
+    components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_, error_estimate_, \
+    error_meaning_, certificate_
         As for `PrivateRobustPCA`.
 
     Examples
@@ -254,7 +278,7 @@ class PrivatePCA(PrivateEstimator):
     >>> from stillspace import PrivatePCA
     >>> from stillspace.datasets import make_haystack
     >>> data = make_haystack(5000, 20, 2, inlier_ratio=1.0, inlier_noise=0.5, random_state=0)
-    >>> PrivatePCA(n_components=2, epsilon=1.0).fit(data.X).components_.shape
+    >>> PrivatePCA(n_components=2, epsilon=1.0, center=None).fit(data.X).components_.shape
     (2, 20)
     """
 
@@ -265,9 +289,10 @@ class PrivatePCA(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float | None = None,
         norm_bound: float | None = None,
-        center: npt.ArrayLike | str | None = None,
+        center: npt.ArrayLike | str | None = "auto",
         radius: float | None = None,
-        scale: npt.ArrayLike | None = None,
+        scale: npt.ArrayLike | str | None = "auto",
+        bounds: npt.ArrayLike | None = None,
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
@@ -287,6 +312,7 @@ class PrivatePCA(PrivateEstimator):
         self.center = center
         self.radius = radius
         self.scale = scale
+        self.bounds = bounds
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries

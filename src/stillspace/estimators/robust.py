@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from stillspace._checks import checked_flag
 from stillspace._shown import shown
@@ -102,7 +103,8 @@ class RobustPCA(SubspaceEstimator):
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        Orthonormal rows, by decreasing variance along them of the scaled rows that counted.
+        Orthonormal rows, by decreasing `explained_variance_`. Axes inside the subspace are those
+        of the scaled rows that counted, weighted as in the last pass.
     center_, scale_ : arrays of shape (n_features,)
     mean_ : array of shape (n_features,)
         The same as `center_`, under the name that scikit-learn's PCA gives it.
@@ -225,10 +227,15 @@ class RobustPCA(SubspaceEstimator):
         center = np.ldexp(done.center, exponent) + offset
         self._set_subspace(done.result, center, done.scale)
         found, unit = done.variances(self.components_), float(np.ldexp(1.0, exponent))
+        if done.start is not None:  # the axes came with weights
+            order = np.argsort(-found.along, kind="stable")
+            self.components_ = self.components_[order]
+            found = replace(found, along=found.along[order])
         self.mean_ = self.center_
         with np.errstate(over="ignore"):  # infinite if squares of the rows overflow
             self.explained_variance_ = found.along * unit * unit
             self.noise_variance_ = float(np.float64(found.noise) * unit * unit)
+        self._prominence = (found.prominence, found.noise_prominence)
         self.explained_variance_ratio_ = found.along / found.total if found.total else found.along
         self.n_components_ = len(self.components_)
         self.plan_ = done.plan
@@ -264,9 +271,46 @@ class RobustPCA(SubspaceEstimator):
                 f"{self.n_components_}: the other components are arbitrary."
             )
             warn(msg, DisagreementWarning, stacklevel=4)
-        sentence = disagreement(self.starts_) if self.starts_ else None
+        sentence = self._doubt()
         if sentence is not None:
             warn(sentence, DisagreementWarning, stacklevel=4)
+
+    def _doubt(self) -> str | None:
+        """Return a sentence if nothing stands out, or if another subspace is as good."""
+        if not self.starts_:
+            return None
+        found, noise = self._prominence
+        if found > noise:
+            return disagreement(self.starts_)
+        return (
+            f"Nothing stands out: the variance along the first component is {found:.3g} times that "
+            f"of an average direction, and in pure noise of this size it is up to {noise:.3g} "
+            "times. The components may be arbitrary."
+        )
+
+    def summary(self) -> str:
+        """Return a short text: variances of the components, clumps, starts and convergence."""
+        check_is_fitted(self)
+        shares = np.cumsum(self.explained_variance_ratio_)
+        lines = [
+            f"RobustPCA: {self.n_components_} components of {self.n_features_in_} columns, "
+            f"algorithm {self.algorithm!r}, {self.n_iter_} passes"
+            + (" (converged)" if self.converged_ else " (not converged)"),
+            "component    variance   share of variance   together",
+        ]
+        rows = zip(self.explained_variance_, self.explained_variance_ratio_, shares, strict=True)
+        lines += [
+            f"{k:9d} {along:11.4g} {part:19.1%} {total:10.1%}"
+            for k, (along, part, total) in enumerate(rows, 1)
+        ]
+        lines.append(
+            f"Across the subspace the variance per dimension is {self.noise_variance_:.4g}."
+        )
+        parts = ", ".join(f"{clump.share:.0%}" for clump in self.clumps_)
+        if parts:
+            lines.append(f"Groups of nearly identical rows, each counted as one row: {parts}.")
+        doubt = self._doubt()
+        return "\n".join(lines if doubt is None else [*lines, doubt])
 
     def _checked_center(self, D: int) -> FloatArray | str | None:
         """Return a vector, the name of a way to find one, or None for the origin."""
@@ -302,9 +346,12 @@ class RobustPCA(SubspaceEstimator):
         array = X.data if sparse.issparse(X) else X
         if array.dtype.kind != "f" or bool(np.isfinite(array.sum(dtype=np.float64))):
             return None
-        if self.algorithm != "auto" or sparse.issparse(X) or np.isinf(array).any():
+        if self.algorithm != "auto" or sparse.issparse(X):
             check_finite(X)
             return None
+        if np.isinf(array).any():
+            msg = "X contains infinity; remove these rows, or write NaN for a missing cell."
+            raise ValueError(msg)
         holes = np.isnan(array)
         return holes if holes.any() else None
 

@@ -7,7 +7,7 @@ from stillspace.kernels.compiled import (
     scores,
     unit_columns,
 )
-from stillspace.kernels.jobs import Terms, add_block
+from stillspace.kernels.jobs import ORTHONORMAL, Measure, Terms, add_block, measured
 from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES
 from stillspace.kernels.reference import clip_weights, curvature_weights
 
@@ -15,12 +15,15 @@ __all__ = [
     "GLAD",
     "IRLS",
     "NEWTON",
+    "ORTHONORMAL",
     "SCORES",
+    "Measure",
     "Terms",
     "add_block",
     "clip_weights",
     "column_norms",
     "curvature_weights",
+    "measured",
     "residual_to_basis",
     "residual_to_matrix",
     "scores",

@@ -10,50 +10,34 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.kernels.jit import jit
-from stillspace.kernels.lanes import LANES, constant
-from stillspace.kernels.tiles import add_scores, residual
-
-
-@jit
-def _work_out(
-    X: FloatArray, groups: int, D: int, V: FloatArray, r: int, Y: FloatArray, R: FloatArray
-) -> None:
-    """Add the scores to Y (groups, r, 8) and, if R has entries, write residuals there, as X."""
-    for g in range(groups):
-        x, y = 8 * D * g, 8 * r * g
-        add_scores(X, x, V, r, 0, D, Y, y)
-        if len(R) > 0:
-            residual(X, x, V, r, 0, D, Y, y, R, x, constant(0.0))
-
-
-def _worked_out(XT: FloatArray, V: FloatArray, *, residuals: bool) -> tuple[FloatArray, FloatArray]:
-    """Return scores (r, b) and residuals (D, b)."""
-    (D, b), r = XT.shape, V.shape[1]
-    groups, wide = -(-b // LANES), max(r + r % 2, 4)
-    X, basis = np.zeros((D, groups * LANES)), np.zeros((D, wide))
-    X[:, :b], basis[:, :r] = XT, V
-    grouped = np.ascontiguousarray(X.reshape(D, groups, LANES).transpose(1, 0, 2))
-    Y, R = np.zeros((groups, wide, LANES)), grouped.copy() if residuals else grouped[:0]
-    if X.size and basis.size:
-        flat = (basis.reshape(-1), wide, Y.reshape(-1), R.reshape(-1))
-        _work_out(grouped.reshape(-1), groups, D, *flat)
-    return _as_columns(Y)[:r, :b], _as_columns(R)[:, :b]
-
-
-def _as_columns(groups: FloatArray) -> FloatArray:
-    """Return groups (g, height, 8) as one matrix (height, 8 g)."""
-    return groups.transpose(1, 0, 2).reshape(groups.shape[1], -1)
+from stillspace.kernels.jobs import by_component, filled, measured
+from stillspace.kernels.lane_sums import totals
+from stillspace.kernels.lanes import LANES, add, constant, load, multiply, store
+from stillspace.kernels.tiles import group_scores, residual
 
 
 def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
     """Return `y = Vᵀx` (r, b)."""
-    return _worked_out(XT, V, residuals=False)[0]
+    return measured(XT, V)[0]
+
+
+@jit
+def _residuals(X: FloatArray, b: int, D: int, V: FloatArray, r: int, Y: FloatArray) -> None:
+    """Write the scores to Y (r, b), and residuals over the rows X (b, D)."""
+    parts = np.empty(64 * (r + 1))
+    for i in range(0, b, 8):
+        group_scores(X, i * D, D, V, r, parts, Y, i, b)
+        for k in range(i, i + 8):
+            residual(X, k * D, D, V, r, Y, k, b, X, k * D)
 
 
 def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return `R = x − V y` (D, b) and `y = Vᵀx` (r, b)."""
-    Y, R = _worked_out(XT, V, residuals=True)
-    return R, Y
+    (D, b), r = XT.shape, V.shape[1]
+    X, Y = np.zeros((filled(b), filled(D))), np.empty((r, filled(b)))
+    X[:b, :D] = XT.T
+    _residuals(X.reshape(-1), *X.shape, by_component(V), r, Y.reshape(-1))
+    return X[:b, :D].T, Y[:, :b]
 
 
 def residual_to_matrix(XT: FloatArray, P: FloatArray) -> FloatArray:
@@ -62,18 +46,24 @@ def residual_to_matrix(XT: FloatArray, P: FloatArray) -> FloatArray:
 
 
 @jit
-def _add_squares(A: FloatArray, total: FloatArray) -> None:
-    """Add the squares of each column to `total`, coordinate after coordinate."""
-    for d in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            total[i] += A[d, i] * A[d, i]
+def _squares(A: FloatArray, b: int, D: int, out: FloatArray) -> None:
+    """Write the sums of squares of the rows of A (b, D)."""
+    zero = constant(0.0)
+    for i in range(b):
+        total = zero
+        for at in range(i * D, (i + 1) * D, LANES):
+            a = load(A, at)
+            total = add(total, multiply(a, a))
+        store(out, i, totals(total, zero, zero, zero, zero, zero, zero, zero))
 
 
 def column_norms(A: FloatArray) -> FloatArray:
     """Return the Euclidean norm of each column, for columns within the unit ball."""
-    total = np.zeros(A.shape[1])
-    _add_squares(np.ascontiguousarray(A), total)
-    return np.asarray(np.sqrt(total))
+    D, b = A.shape
+    rows, out = np.zeros((b, filled(D))), np.empty(b + LANES)
+    rows[:, :D] = A.T
+    _squares(rows.reshape(-1), *rows.shape, out)
+    return np.asarray(np.sqrt(out[:b]))
 
 
 @jit

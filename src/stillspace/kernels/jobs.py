@@ -14,19 +14,22 @@ from numba import typeof, types
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.calls import address_of, call
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import LANES
-from stillspace.kernels.passes import FEW, GLAD, IRLS, NEWTON, SCORES, few, many
-from stillspace.kernels.storage import AS_STORED, load_columns
+from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES, add_terms, finish, measure
+from stillspace.kernels.storage import AS_STORED, load_dense
 
 _FLAT: Any = types.float64[::1]
 _WHOLE, _REAL = types.int64, types.float64
 _ADD = (
-    _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _FLAT, _FLAT,
+    _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _REAL, _FLAT, _FLAT,
 )  # fmt: skip
 _LOAD = (
-    _FLAT, _FLAT, _REAL, _WHOLE, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE, _WHOLE,
+    _FLAT, _FLAT, _REAL, _WHOLE, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE,
 )  # fmt: skip
+
+ORTHONORMAL = 2.0**-44
+"""How far the inner products of a basis may be from 0 and 1 for `d² = ‖x‖² − ‖Vᵀx‖²` to be used."""
 
 
 class Terms(NamedTuple):
@@ -43,6 +46,8 @@ class Terms(NamedTuple):
     """Rows at this distance or farther add nothing (all but the scores)."""
     cap: float
     """Up to this distance a row's curvature counts in full (Newton)."""
+    near: float
+    """Squared distances below this are those of computed residuals; see `passes`."""
 
 
 class Cells(NamedTuple):
@@ -69,68 +74,95 @@ def filled(size: int, multiple: int = LANES) -> int:
     return -(-size // multiple) * multiple
 
 
+def filled_up(values: FloatArray) -> FloatArray:
+    """Return a copy of a vector in memory of a multiple of 8 entries, the last ones 0."""
+    memory = np.zeros(filled(len(values)))
+    memory[: len(values)] = values
+    return memory[: len(values)]
+
+
+def near_of(V: FloatArray, near: float) -> float:
+    """Return `near`, or infinity if the columns of V (D, r) are not orthonormal.
+
+    A point is public or released, so this depends on no row.
+    """
+    apart = np.abs(V.T @ V - np.eye(V.shape[1]))
+    return near if np.all(apart <= ORTHONORMAL) else np.inf
+
+
+def by_component(V: FloatArray) -> FloatArray:
+    """Return a basis (D, r) as `tiles` take it: (r, D), filled up, flat."""
+    D, r = V.shape
+    filled_up = np.zeros((r, filled(D)))
+    filled_up[:, :D] = V.T
+    return filled_up.reshape(-1)
+
+
 class Adder:
     """What adding blocks of at most so many rows needs; `finish` hands the sums over."""
 
     def __init__(self, terms: Terms, rows: int) -> None:
         self._terms = terms
-        columns, wanted = terms.V.shape
-        self.D, self.used = filled(columns), filled(wanted, 2)
-        self._few = self.used <= FEW and terms.kind in (GLAD, NEWTON)
-        D, r = self.D, FEW if self._few else max(self.used, 4)
-        V = np.zeros((D, r))
-        V[:columns, :wanted] = terms.V
-        work = np.empty(2 * D if self._few else (2 * r + 3 + D) * filled(rows))
-        self._sums = np.zeros(D * self.used + 8 + filled(wanted, 4) * self.used)
-        facts = (V.reshape(-1), r, self.used, terms.kind, terms.floor, terms.cut, terms.cap)
+        columns, r = terms.V.shape
+        self.D, self._r, self._used, b = filled(columns), r, filled(r, 2), filled(rows)
+        D, used = self.D, self._used
+        near = near_of(terms.V, terms.near)
+        self._projects = terms.kind in (GLAD, NEWTON) and near < np.inf
+        self._V = by_component(terms.V)
+        work = np.zeros(4 * used * b + D + 16 + 64 * (r + 1))
+        self._sums = np.zeros(used * D + 8 + used * used + 8)
+        facts = (self._V, r, used, terms.kind, near, terms.floor, terms.cut, terms.cap)
         self.arguments: tuple[Any, ...] = (D, *facts, work, self._sums)
         """What the compiled function takes beside the rows."""
 
-    @property
-    def function(self) -> Any:
-        """The compiled function."""
-        return few if self._few else many
-
     def finish(self) -> None:
         """Add the sums to where they go."""
-        terms, (columns, wanted) = self._terms, self._terms.V.shape
-        D, r = self.D, self.used
-        tiles, number = self._sums[: D * r], self._sums[D * r]
-        products = _untiled(self._sums[D * r + 8 :], 4, r)[:wanted, :wanted]
+        terms, columns, D, r, used = self._terms, len(self._terms.V), self.D, self._r, self._used
+        number, products = self._sums[used * D], self._sums[used * D + 8 : -8]
+        products = products.reshape(used, used)[:r, :r]
         if terms.kind == SCORES:
             terms.out[:] += products
             return
-        terms.out[:] += _untiled(tiles, 8 if self._few else 4, r)[:columns, :wanted]
+        if self._projects:
+            finish(self._sums, self._V, D, r, np.empty(8 * r))
+        terms.out[:] += self._sums[: r * D].reshape(r, D)[:, :columns].T
         if terms.kind in (IRLS, NEWTON):
             terms.more[0] += number
         if len(terms.more) > 1:
             terms.more[1:] += products.reshape(-1)
 
 
-def _untiled(tiles: FloatArray, height: int, r: int) -> FloatArray:
-    """Return a matrix of r columns that is stored in tiles of `height` × 2, turned."""
-    return tiles.reshape(-1, r // 2, 2, height).transpose(0, 3, 1, 2).reshape(-1, r)
+@part
+def _choose(
+    span: Span, at: int, b: int, factors: FloatArray, rows: IntArray, scales: FloatArray
+) -> int:
+    """Write the numbers and factors of the next rows; return how many there are.
+
+    A block is filled up with zero rows to b rows.
+    """
+    width = min(span.stop - at, span.block)
+    for i in range(width):
+        rows[i] = span.chosen[at + i] if len(span.chosen) > 0 else at + i
+        scales[i] = factors[rows[i]]
+    for i in range(width, b):
+        rows[i], scales[i] = rows[0], 0.0
+    return width
 
 
 @jit
 def _run(
     load: int, source: Any, cells: Cells, factors: FloatArray, span: Span, rows: IntArray,
     scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int, used: int,
-    kind: int, floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray,
+    kind: int, near: float, floor: float, cut: float, cap: float, work: FloatArray,
+    sums: FloatArray,
 ) -> None:  # fmt: skip
     """Load and add block after block, by the two addresses."""
     c, at = cells, span.start
     while at < span.stop:
-        width = min(span.stop - at, span.block)
-        b = (width + 7) // 8 * 8
-        for i in range(b):
-            rows[i], scales[i] = 0, 0.0
-            if i < width:
-                rows[i] = span.chosen[at + i] if len(span.chosen) > 0 else at + i
-                scales[i] = factors[rows[i]]
-        cell = (c.center, c.unit, c.missing, c.kind)
-        call(load, (source, *cell, rows, scales, b, X, 8, 8 * D + 8))
-        call(add, (X, b // 8, D, V, r, used, kind, floor, cut, cap, work, sums))
+        b = (min(span.stop - at, span.block) + 7) // 8 * 8
+        width = _choose(span, at, b, factors, rows, scales)
+        call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
+        call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, sums))
         at += width
 
 
@@ -157,24 +189,24 @@ class RowAdder:
     def __init__(self, terms: Terms, block: int) -> None:
         b = filled(block)
         self._adder = Adder(terms, b)
-        self._memory = np.empty(b, dtype=np.int64), np.empty(b), np.zeros((self._adder.D + 1) * b)
+        self._memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(self._adder.D * b)
 
     def add(
         self, load: Any, source: tuple[Any, ...], cells: Cells, factors: FloatArray, span: Span
     ) -> None:
         """Add a run of stored rows, which the compiled function `load` turns into blocks."""
-        addresses = _loader(load, source), _adder(self._adder.function)
+        addresses = _loader(load, source), _adder(add_terms)
         _run(
             addresses[0], source, cells, factors, span, *self._memory, addresses[1],
             *self._adder.arguments,
         )  # fmt: skip
 
-    def add_block(self, XT: FloatArray) -> None:
-        """Add one block of rows as columns (D, b)."""
-        D, b = XT.shape
-        cells = Cells(np.zeros(D), np.ones(D), np.nan, AS_STORED)
+    def add_block(self, X: FloatArray) -> None:
+        """Add one block of rows (b, D)."""
+        b, D = X.shape
+        cells = Cells(filled_up(np.zeros(D)), filled_up(np.ones(D)), np.nan, AS_STORED)
         span = Span(np.empty(0, dtype=np.int64), 0, b, b)
-        self.add(load_columns, (np.ascontiguousarray(XT),), cells, np.ones(b), span)
+        self.add(load_dense, (X,), cells, np.ones(b), span)
 
     def finish(self) -> None:
         """Hand the sums over."""
@@ -201,21 +233,99 @@ def load_rows(
     cells: Cells,
     factors: FloatArray,
     numbers: IntArray,
-    XT: FloatArray,
+    X: FloatArray,
 ) -> None:
-    """Fill `XT` (D, b) with the rows of these numbers, which have these factors."""
-    D, width = XT.shape
-    b = filled(width)
-    rows, scales = np.zeros(b, dtype=np.int64), np.zeros(b)
-    rows[:width], scales[:width] = numbers, factors
-    X = XT if b == width and XT.flags.c_contiguous else np.empty((D, b))
-    load(source, *cells, rows, scales, b, X.reshape(-1), b, 8)
-    if X is not XT:
-        XT[:] = X[:, :width]
+    """Fill `X` (count, width) with the rows of these numbers, which have these factors.
+
+    What is beyond their columns becomes zero. X is C-contiguous.
+    """
+    count, width = X.shape
+    load(source, *cells, numbers, factors, count, X.reshape(-1), width)
 
 
 def add_block(terms: Terms, XT: FloatArray) -> None:
     """Add the terms of one block of rows as columns (D, b)."""
     adder = RowAdder(terms, XT.shape[1])
-    adder.add_block(XT)
+    adder.add_block(np.ascontiguousarray(XT.T))
     adder.finish()
+
+
+class Measure(NamedTuple):
+    """What a query wants to know of each row: its scores at a basis V (D, r), and its distance."""
+
+    V: FloatArray
+    near: float | None
+    """As in `Terms`; None if distances are not asked for."""
+
+
+class Measured:
+    """Memory for scores (r, b) and distances (b) of so many rows, as compiled code fills it."""
+
+    def __init__(self, wanted: Measure, rows: int) -> None:
+        D, r = wanted.V.shape
+        self.D, self.rows, self.stride = filled(D), rows, filled(rows)
+        self._Y = np.empty((r, self.stride))
+        self._distances = np.empty(0 if wanted.near is None else self.stride)
+        near = 0.0 if wanted.near is None else near_of(wanted.V, wanted.near)
+        self.basis: tuple[Any, ...] = (by_component(wanted.V), r, near)
+        work = np.empty(self.D + 16 + 64 * (r + 1))
+        self.targets: tuple[Any, ...] = (self.stride, self._distances, work)
+        """What `measure` takes after the place where scores begin."""
+
+    @property
+    def scores(self) -> FloatArray:
+        """Flat, filled up."""
+        return self._Y.reshape(-1)
+
+    def result(self) -> tuple[FloatArray, FloatArray]:
+        """Return scores (r, b) and distances (b), or no distances."""
+        return self._Y[:, : self.rows], self._distances[: self.rows]
+
+
+def measured(
+    XT: FloatArray, V: FloatArray, near: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return scores (r, b) and, if `near` is given, distances (b) of rows as columns (D, b)."""
+    D, b = XT.shape
+    found = Measured(Measure(V, near), b)
+    X = np.zeros((found.stride, found.D))
+    X[:b, :D] = XT.T
+    run: Any = measure
+    run(X.reshape(-1), found.stride, found.D, *found.basis, found.scores, 0, *found.targets)
+    return found.result()
+
+
+@jit
+def _run_measure(
+    load: int, source: Any, cells: Cells, factors: FloatArray, span: Span, rows: IntArray,
+    scales: FloatArray, X: FloatArray, D: int, V: FloatArray, r: int, near: float, Y: FloatArray,
+    stride: int, distances: FloatArray, work: FloatArray,
+) -> None:  # fmt: skip
+    """Load and measure block after block; blocks are a multiple of 8 rows."""
+    c, at = cells, span.start
+    while at < span.stop:
+        b = (min(span.stop - at, span.block) + 7) // 8 * 8
+        width = _choose(span, at, b, factors, rows, scales)
+        call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
+        measure(X, b, D, V, r, near, Y, at - span.start, stride, distances, work)
+        at += width
+
+
+def measure_rows(
+    load: Any,
+    source: tuple[Any, ...],
+    wanted: Measure,
+    cells: Cells,
+    factors: FloatArray,
+    span: Span,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the scores (r, b) of stored rows, and their distances (b) if those are wanted."""
+    found = Measured(wanted, span.stop - span.start)
+    b = filled(min(span.block, found.rows))
+    memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(found.D * b)
+    run: Any = _run_measure
+    run(
+        _loader(load, source), source, cells, factors, span, *memory, found.D, *found.basis,
+        found.scores, *found.targets,
+    )  # fmt: skip
+    return found.result()

@@ -1,4 +1,4 @@
-"""Sums over the lanes of eight values at once, with fewer shuffles than single sums; pairs."""
+"""Sums over the lanes of eight values at once, with fewer shuffles than single sums."""
 
 from __future__ import annotations
 
@@ -45,19 +45,4 @@ def _totals(
     return _lanes(*[_lanes] * LANES), generate
 
 
-def _interleaved(lanes: tuple[int, ...]) -> Any:
-    def interleaved(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-            mask = ir.Constant(ir.VectorType(_I32, LANES), list(lanes))
-            return builder.shuffle_vector(*args, mask)
-
-        return _lanes(_lanes, _lanes), generate
-
-    return intrinsic(interleaved)
-
-
 totals: Callable[..., Any] = intrinsic(_totals)
-low_pairs: Callable[..., Any] = _interleaved((0, 8, 1, 9, 2, 10, 3, 11))
-"""a₀ b₀ a₁ b₁ a₂ b₂ a₃ b₃."""
-high_pairs: Callable[..., Any] = _interleaved((4, 12, 5, 13, 6, 14, 7, 15))
-"""a₄ b₄ a₅ b₅ a₆ b₆ a₇ b₇."""

@@ -32,6 +32,7 @@ __all__ = [
     "constant",
     "divide",
     "finite_or_zero",
+    "first_lanes",
     "fused",
     "larger",
     "load",
@@ -222,6 +223,21 @@ def _where_number(_: Any, a: Any, c: Any) -> Any:  # noqa: ARG001
     return _lanes(_lanes, _lanes), generate
 
 
+def _first_lanes(_: Any, a: Any, count: Any) -> Any:  # noqa: ARG001
+    """`first_lanes(a, count)`: a in the first lanes, 0 in the others."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        kind = ir.VectorType(args[1].type, LANES)
+        empty, zero = ir.Constant(kind, ir.Undefined), ir.Constant(_VECTOR, [0.0] * LANES)
+        one = builder.insert_element(empty, args[1], ir.Constant(_I32, 0))
+        mask = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
+        counts = builder.shuffle_vector(one, empty, mask)
+        inside = builder.icmp_signed("<", ir.Constant(kind, list(range(LANES))), counts)
+        return builder.select(inside, args[0], zero)
+
+    return _lanes(_lanes, types.intp), generate
+
+
 def _total(_: Any, a: Any) -> Any:  # noqa: ARG001
     """`total(a)`: the sum of the lanes by halves, three additions deep."""
 
@@ -292,6 +308,7 @@ larger: Callable[..., Any] = intrinsic(_larger)
 smaller: Callable[..., Any] = intrinsic(_smaller)
 magnitude: Callable[..., Any] = intrinsic(_magnitude)
 root: Callable[..., Any] = intrinsic(_root)
+first_lanes: Callable[..., Any] = intrinsic(_first_lanes)
 finite_or_zero: Callable[..., Any] = intrinsic(_finite_or_zero)
 where_below: Callable[..., Any] = intrinsic(_where_below)
 where_number: Callable[..., Any] = intrinsic(_where_number)

@@ -5,14 +5,13 @@ from stillspace.kernels.jit import jit
 
 
 @jit
-def add_projected(XT: FloatArray, target: IntArray, sign: FloatArray, out: FloatArray) -> None:
-    """Add `sign[d, t] · XT[d]` to row `target[d, t]` of `out` (m, b), for all d and t in order.
+def add_projected(X: FloatArray, target: IntArray, sign: FloatArray, out: FloatArray) -> None:
+    """Add `sign[d, t] · X[:, d]` to column `target[d, t]` of `out` (b, m), d and t in order.
 
-    Each column of `XT` (D, b) is one row of the data: its sums are made of its own cells alone, in
-    one order, so they have the same bits at any place and with any neighbours.
+    The sums of a row of X (b, D) are made of its own cells alone, in one order, so they have the
+    same bits at any place and with any neighbours.
     """
-    for d in range(XT.shape[0]):
-        for t in range(target.shape[1]):
-            row, factor = target[d, t], sign[d, t]
-            for i in range(XT.shape[1]):
-                out[row, i] += factor * XT[d, i]
+    for i in range(X.shape[0]):
+        for d in range(X.shape[1]):
+            for t in range(target.shape[1]):
+                out[i, target[d, t]] += sign[d, t] * X[i, d]

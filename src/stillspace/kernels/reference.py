@@ -4,48 +4,107 @@ All of them take a block of rows *as columns*, `XT` of shape (D, b), and work wi
 operations in a fixed order over the D coordinates. Every operation is a correctly rounded IEEE
 one, so what a row gives is bitwise independent of its position, of its block, of the other rows
 and of their number (SPEC 4 a). Matrix products, whose low bits depend on shape, never touch a
-residual.
+row's scores, distance or residual.
+
+A sum over coordinates is made in eight parts (`tiles`). The compiled loops, which keep eight rows
+side by side, add up the coordinates of a row one after another: `parts=1`.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 
 from stillspace._typing import AnyArray, FloatArray
 
 
-def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
-    """Return `y = Vᵀx` (r, b), coordinate after coordinate."""
-    Y = np.zeros((V.shape[1], XT.shape[1]))
-    for d in range(len(XT)):
-        Y += V[d][:, None] * XT[d]
-    return Y
+def _in_parts(products: Iterable[FloatArray], parts: int) -> FloatArray:
+    """Return the sum of what the coordinates give, in parts that are then added as neighbours."""
+    sums: list[FloatArray | float] = [0.0] * parts
+    for d, product in enumerate(products):
+        sums[d % parts] = sums[d % parts] + product
+    while len(sums) > 1:
+        sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    return np.asarray(sums[0])
 
 
-def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+def scores(XT: FloatArray, V: FloatArray, parts: int = 8) -> FloatArray:
+    """Return `y = Vᵀx` (r, b)."""
+    return _in_parts((v[:, None] * x for v, x in zip(V, XT, strict=True)), parts)
+
+
+def squared_norms(XT: FloatArray, parts: int = 8) -> FloatArray:
+    """Return the squared Euclidean norm of each column."""
+    return _in_parts((x * x for x in XT), parts)
+
+
+def residual_to_basis(
+    XT: FloatArray, V: FloatArray, parts: int = 8
+) -> tuple[FloatArray, FloatArray]:
     """Return `R = x − V y` (D, b) and `y = Vᵀx` (r, b), the residual computed directly.
 
     The direct form reaches 1e-14 where `√(‖x‖² − ‖y‖²)` stops at 1e-10.
     """
-    Y = scores(XT, V)
+    Y = scores(XT, V, parts)
     R = XT.copy()
     for j in range(V.shape[1]):
         R -= V[:, j][:, None] * Y[j]
     return R, Y
 
 
-def residual_to_matrix(XT: FloatArray, P: FloatArray) -> FloatArray:
+def score_squares(Y: FloatArray) -> FloatArray:
+    """Return ‖y‖² of each column of Y (r, b), one component after another."""
+    total = np.zeros(Y.shape[1])
+    for y in Y:
+        total += y * y
+    return total
+
+
+def measured(
+    XT: FloatArray, V: FloatArray, near: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return scores (r, b), distances (b), and rows or, where d² < near, their residuals (D, b).
+
+    `d² = ‖x‖² − ‖y‖²` where that is at least `near`; else the squared norm of the residual.
+    """
+    R, Y = residual_to_basis(XT, V)
+    squares = squared_norms(XT)
+    far = squares - score_squares(Y)
+    explicit = ~(far >= near)
+    left = np.where(explicit, squared_norms(R), far)
+    return Y, np.sqrt(np.maximum(left, 0.0)), np.where(explicit, R, XT)
+
+
+def projected(S: FloatArray, V: FloatArray) -> FloatArray:
+    """Return `S − V (VᵀS)` for a sum S (D, r) of a job, component after component."""
+    M = scores(S, V)
+    out = S.copy()
+    for j in range(V.shape[1]):
+        out -= V[:, j][:, None] * M[j]
+    return out
+
+
+def glad_terms(
+    XT: FloatArray, V: FloatArray, near: float, floor: float, cut: float = np.inf
+) -> FloatArray:
+    """Return GLAD's terms (b, D, r) at a basis with orthonormal columns, each as a job of its own.
+
+    The sum over a job is projected as a whole: this is exact for one row, and differs by rounding
+    from the sum of several.
+    """
+    Y, distance, X = measured(XT, V, near)
+    weight = clip_weights(distance, np.sqrt(score_squares(Y)), floor, cut)
+    weighed = Y * weight
+    return np.array([projected(x[:, None] * w, V) for x, w in zip(X.T, weighed.T, strict=True)])
+
+
+def residual_to_matrix(XT: FloatArray, P: FloatArray, parts: int = 8) -> FloatArray:
     """Return `R = x − P x` (D, b) for a symmetric matrix P."""
-    PX = np.zeros_like(XT)
-    for e in range(XT.shape[0]):
-        PX += P[:, e][:, None] * XT[e]
-    return XT - PX
+    return np.asarray(XT - scores(XT, P.T, parts))
 
 
-def column_norms(A: FloatArray) -> FloatArray:
+def column_norms(A: FloatArray, parts: int = 8) -> FloatArray:
     """Return the Euclidean norm of each column, for columns within the unit ball."""
-    total = np.zeros(A.shape[1])
-    for a in A:
-        total += a * a
-    return np.asarray(np.sqrt(total), dtype=np.float64)
+    return np.asarray(np.sqrt(squared_norms(A, parts)), dtype=np.float64)
 
 
 def unit_columns(XT: FloatArray, norm_bound: float) -> FloatArray:

@@ -1,13 +1,13 @@
-"""From the caller's array to blocks of scaled rows as columns, for each way of storing rows.
+"""From the caller's array to blocks of scaled rows, for each way of storing rows.
 
 A scaled cell is `((x − center) · (1/scale)) · inverse norm`, every step element-wise and rounded
 once, so it depends on its own row alone. A cell that holds the missing code sits at the centre, and
 so does NaN if `kind` is FILLED. A row whose inverse norm is zero is a zero row, whatever it holds.
 
 All loaders take the same arguments after their source: the scaling; the numbers of the rows and
-their inverse norms; how many, a multiple of 8; and where the cells go: that of coordinate d and
-the i-th row to X[step · d + jump · (i // 8) + i % 8].
-What is more than there are rows to load is filled up with any row and an inverse norm of zero.
+their inverse norms, as many as are loaded; and X (count, width), flat, where they go: row after
+row, filled up with zeros from the number of columns to `width`. Centre and scale lie in memory of a
+multiple of 8 entries, since eight cells of a row are loaded at once.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.convert import turned
+from stillspace.kernels.convert import eight
 from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import (
     LANES,
     add,
     constant,
+    first_lanes,
     larger,
     load,
     magnitude,
     multiply,
-    spread,
     store,
     subtract,
     where_number,
@@ -37,101 +39,90 @@ from stillspace.kernels.prefetch import prefetch
 AS_STORED, PLACED, FILLED = 0, 1, 2
 """What is done to a cell: nothing; centred and scaled; the same, with NaN at the centre."""
 
-STRIPE = 512
-"""Cells of a row that are converted at a time, while the next ones are on their way."""
+AHEAD = 4
+"""Rows between the one that is converted and the one that is brought nearer."""
 
 
 @part
-def _clear_zero_rows(
-    factors: FloatArray, b: int, X: FloatArray, D: int, step: int, jump: int
-) -> None:
-    """Make the columns of rows without an inverse norm zero, whatever the rows hold."""
-    for i in range(b):
-        if factors[i] == 0.0:
-            to = i // 8 * jump + i % 8
-            for at in range(to, to + D * step, step):
-                X[at] = 0.0
+def _fill_up(X: FloatArray, at: int, begin: int, end: int) -> None:
+    for d in range(at + begin, at + end):
+        X[d] = 0.0
 
 
 @part
 def _placed(x: Any, d: int, center: FloatArray, unit: FloatArray, missing: float, kind: int) -> Any:
-    """Return the cells of coordinate d of eight rows, centred and in units of the scale."""
-    cell = multiply(subtract(x, spread(center, d)), spread(unit, d))
+    """Return the cells of coordinates d… of a row, centred and in units of the scale."""
+    cell = multiply(subtract(x, load(center, d)), load(unit, d))
     cell = where_unequal(x, constant(missing), cell)
     return where_number(x, cell) if kind == FILLED else cell
 
 
 @part
-def _gone(value: float, missing: float, kind: int) -> bool:
-    """Whether a cell is missing."""
-    return value == missing or (kind == FILLED and math.isnan(value))
+def _one(
+    value: float, d: int, center: FloatArray, unit: FloatArray, missing: float, kind: int,
+    factor: float,
+) -> float:  # fmt: skip
+    """Return one scaled cell."""
+    if value == missing or (kind == FILLED and math.isnan(value)):
+        return 0.0
+    cell = value if kind == AS_STORED else (value - center[d]) * unit[d]
+    return cell * factor
 
 
 @jit
 def load_dense(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
-    rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
+    rows: IntArray, factors: FloatArray, count: int, X: FloatArray, width: int,
 ) -> None:  # fmt: skip
     """Load rows of an array (n, D) of any strides."""
     cells, D = source[0], len(center)
-    whole = D // 4 * 4 if cells.flags.c_contiguous else 0
-    line, to = 64 // cells.itemsize, 0
-    for i in range(0, b, LANES):
-        a0, a1, a2, a3 = rows[i] * D, rows[i + 1] * D, rows[i + 2] * D, rows[i + 3] * D
-        a4, a5, a6, a7 = rows[i + 4] * D, rows[i + 5] * D, rows[i + 6] * D, rows[i + 7] * D
-        scale = load(factors, i)
-        for d in range(0, whole, STRIPE):
-            # have the next stripe brought nearer: of these rows, or the first of the next ones
-            more = d + STRIPE < whole or i + LANES == b
-            begin, near = (d + STRIPE, i) if more else (0, i + LANES)
-            for k in range(near, near + LANES):
-                for e in range(begin, min(begin + STRIPE, whole), line):
-                    prefetch(cells, rows[k], e)
-            for e in range(d, min(d + STRIPE, whole), 4):
-                x0, x1, x2, x3 = turned(
-                    cells, (a0 + e, a1 + e, a2 + e, a3 + e, a4 + e, a5 + e, a6 + e, a7 + e)
-                )
-                if kind != AS_STORED:
-                    x0 = _placed(x0, e, center, unit, missing, kind)
-                    x1 = _placed(x1, e + 1, center, unit, missing, kind)
-                    x2 = _placed(x2, e + 2, center, unit, missing, kind)
-                    x3 = _placed(x3, e + 3, center, unit, missing, kind)
-                at = to + e * step
-                store(X, at, multiply(x0, scale))
-                store(X, at + step, multiply(x1, scale))
-                store(X, at + 2 * step, multiply(x2, scale))
-                store(X, at + 3 * step, multiply(x3, scale))
-        to += jump
-    for d in range(whole, D):
-        for i in range(b):
-            value = float(cells[rows[i], d])
-            cell = value if kind == AS_STORED else (value - center[d]) * unit[d]
-            at = step * d + i // 8 * jump + i % 8
-            X[at] = 0.0 if _gone(value, missing, kind) else cell * factors[i]
-    _clear_zero_rows(factors, b, X, D, step, jump)
+    whole = (D + 7) // 8 * 8 if cells.flags.c_contiguous else 0
+    line, last = 64 // cells.itemsize, cells.size - LANES
+    for i in range(count):
+        at, row, factor = i * width, rows[i], factors[i]
+        if i + AHEAD < count:
+            for d in range(0, min(whole, D), line):
+                prefetch(cells, rows[i + AHEAD], d)
+        _fill_up(X, at, D if factor != 0.0 else 0, width)
+        if factor == 0.0:
+            continue
+        scale, d, end = constant(factor), 0, row * D
+        while d < whole and end + d <= last:
+            x = eight(cells, end + d)
+            if kind != AS_STORED:
+                x = _placed(x, d, center, unit, missing, kind)
+            x = multiply(x, scale)
+            if d + LANES <= D:
+                store(X, at + d, x)
+            elif d + LANES <= width:  # the next row begins in these cells
+                store(X, at + d, first_lanes(x, D - d))
+            else:
+                break
+            d += LANES
+        for k in range(d, D):
+            X[at + k] = _one(float(cells[row, k]), k, center, unit, missing, kind, factor)
 
 
 @jit
 def load_columns(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
-    rows: IntArray, factors: FloatArray, b: int, X: FloatArray, step: int, jump: int,
+    rows: IntArray, factors: FloatArray, count: int, X: FloatArray, width: int,
 ) -> None:  # fmt: skip
     """Load rows of an array that is stored column by column (D, n)."""
     columns, D = source[0], len(center)
     for d in range(D):
-        for i in range(b):
+        for i in range(count):
             value = float(columns[d, rows[i]])
-            cell = value if kind == AS_STORED else (value - center[d]) * unit[d]
-            at = step * d + i // 8 * jump + i % 8
-            X[at] = 0.0 if _gone(value, missing, kind) else cell * factors[i]
-    _clear_zero_rows(factors, b, X, D, step, jump)
+            X[i * width + d] = _one(value, d, center, unit, missing, kind, factors[i])
+    for i in range(count):
+        _fill_up(X, i * width, 0 if factors[i] == 0.0 else D, width)
 
 
 @jit
 def load_sparse(
     source: tuple[AnyArray, AnyArray, AnyArray], center: FloatArray, unit: FloatArray,
-    missing: float, kind: int, rows: IntArray, factors: FloatArray, b: int, X: FloatArray,
-    step: int, jump: int,
+    missing: float, kind: int, rows: IntArray, factors: FloatArray, count: int, X: FloatArray,
+    width: int,
 ) -> None:  # fmt: skip
     """Load compressed sparse rows without duplicates; a cell that is not stored is a zero.
 
@@ -139,70 +130,76 @@ def load_sparse(
     read as one that is not finite.
     """
     data, columns, limits = source
-    D, to = len(center), 0
-    for i in range(0, b, LANES):
-        scale = load(factors, i)
-        for d in range(D):
-            # what a cell that is not stored comes to
-            empty = (0.0 - center[d]) * unit[d] if missing != 0.0 and kind != AS_STORED else 0.0
-            store(X, to + d * step, multiply(constant(empty), scale))
-        for k in range(i, i + LANES):
-            low, high, at = limits[rows[k]], limits[rows[k] + 1], to + k - i
-            broken = low < 0 or high > len(data)
-            if not broken:
-                for p in range(low, high):
-                    d, value = columns[p], float(data[p])
-                    if d < 0 or d >= D:
-                        broken = True
-                        break
-                    cell = value if kind == AS_STORED else (value - center[d]) * unit[d]
-                    X[at + d * step] = 0.0 if _gone(value, missing, kind) else cell * factors[k]
-            if broken:
-                for q in range(at, at + D * step, step):
-                    X[q] = math.nan
-        to += jump
-    _clear_zero_rows(factors, b, X, D, step, jump)
+    D = len(center)
+    for i in range(count):
+        at, factor = i * width, factors[i]
+        _fill_up(X, at, 0, width)
+        if factor == 0.0:
+            continue
+        if missing != 0.0 and kind != AS_STORED:
+            for d in range(D):  # what a cell that is not stored comes to
+                X[at + d] = (0.0 - center[d]) * unit[d] * factor
+        low, high = limits[rows[i]], limits[rows[i] + 1]
+        broken = low < 0 or high > len(data)
+        if not broken:
+            for p in range(low, high):
+                d = columns[p]
+                if d < 0 or d >= D:
+                    broken = True
+                    break
+                X[at + d] = _one(float(data[p]), d, center, unit, missing, kind, factor)
+        if broken:
+            for d in range(at, at + D):
+                X[d] = math.nan
 
 
 @jit
-def inverse_norms(
-    X: FloatArray, D: int, b: int, norm_bound: float, work: FloatArray, out: FloatArray
-) -> None:
-    """Write `1 / max(‖x‖, norm_bound)` for each column; 0 for a zero or non-finite column.
+def inverse_norms(X: FloatArray, D: int, count: int, norm_bound: float, out: FloatArray) -> None:
+    """Write `1 / max(‖x‖, norm_bound)` for each row of X (count, D); 0 for one that is not finite.
 
-    Columns are scaled by a power of two first where squares would not be safe, so that 1e-200
-    and 1e200 come out right (SPEC 1). A row that is so short or so long that the inverse is no
-    normal number stays inside the unit ball, a little or (below 1e-307) far from its surface.
-    `X` (D, b) is flat, b a multiple of 8; `work` has 24 entries.
+    And 0 for a zero row. Rows are scaled by a power of two first where squares would not be safe,
+    so that 1e-200 and 1e200 come out right (SPEC 1). A row that is so short or so long that the
+    inverse is no normal number stays inside the unit ball, a little or (below 1e-307) far from its
+    surface. D is a multiple of 8; the squares are added in the order of `tiles`.
     """
-    for i in range(0, len(out), LANES):
+    work = np.empty(24)
+    for i in range(count):
         squares, largest, broken = constant(0.0), constant(0.0), constant(0.0)
-        for d in range(D):
-            x = load(X, d * b + i)
+        for d in range(i * D, (i + 1) * D, LANES):
+            x = load(X, d)
             squares = add(squares, multiply(x, x))
             largest = larger(magnitude(x), largest)
             broken = add(broken, subtract(x, x))  # not a number if x is none, or infinite
         store(work, 0, squares)
         store(work, 8, largest)
         store(work, 16, broken)
-        for k in range(i, min(i + 8, len(out))):
-            out[k] = _inverse(X, D, b, k, norm_bound, work, k - i)
+        out[i] = _inverse(X, D, i * D, norm_bound, work)
 
 
 @part
-def _inverse(
-    X: FloatArray, D: int, b: int, i: int, norm_bound: float, work: FloatArray, k: int
-) -> float:
-    total, largest, broken = work[k], work[k + 8], work[k + 16]
+def _pairs_added(parts: FloatArray) -> float:
+    first: float = (parts[0] + parts[1]) + (parts[2] + parts[3])
+    second: float = (parts[4] + parts[5]) + (parts[6] + parts[7])
+    return first + second
+
+
+@part
+def _inverse(X: FloatArray, D: int, at: int, norm_bound: float, work: FloatArray) -> float:
+    largest, broken = 0.0, 0.0
+    for k in range(8):
+        largest = max(largest, work[8 + k])
+        broken += work[16 + k]
     if broken != 0.0 or (largest == 0.0 and norm_bound == 0.0):
         return 0.0
     exponent = 0
     if not 2.0**-400 < largest < 2.0**400:
         exponent = math.frexp(largest)[1]
-        total = 0.0
+        for k in range(8):
+            work[k] = 0.0
         for d in range(D):
-            x = math.ldexp(X[d * b + i], -exponent)
-            total += x * x
+            x = math.ldexp(X[at + d], -exponent)
+            work[d % 8] += x * x
+    total = _pairs_added(work)
     inverse = math.ldexp(1.0 / math.sqrt(total), -exponent) if largest > 0.0 else math.inf
     if norm_bound > 0.0:
         inverse = min(inverse, 1.0 / norm_bound)

@@ -1,9 +1,13 @@
-"""Eight rows at a time: the one routine for scores, for residuals, and for sums of products.
+"""Rows as they lie in memory, eight cells of a row to one value: the one layer below all passes.
 
-A group is (D, 8): eight rows as columns. Arrays are flat, and a routine gets the offsets at which
-its matrices begin. The number of components r is even and at least 4; they are taken by 8, 6 or 4.
-A component, coordinate or row of zeros that fills up a shape changes no bit of the others: it adds
-and subtracts exact zeros. Inside one row the operations and their order are those of `reference`.
+A block X is (b, D): row after row, D filled up with zeros to a multiple of 8, b a multiple of 8.
+A basis V is (r, D), component after component. Arrays are flat.
+
+**Order inside a row.** A sum over the coordinates of a row is made in eight parts, part k of the
+coordinates d ≡ k (mod 8) in ascending order; the parts are then added as neighbours:
+`((p₀ + p₁) + (p₂ + p₃)) + ((p₄ + p₅) + (p₆ + p₇))`. Every operation is rounded once and none is
+fused. So a row's scores and distance depend on its own cells alone (SPEC 4 a); `reference` is the
+same in NumPy. Zeros that fill up a shape change no bit: they add exact zeros.
 """
 
 from __future__ import annotations
@@ -13,174 +17,230 @@ from typing import Any
 from stillspace._typing import FloatArray
 from stillspace.kernels.jit import part
 from stillspace.kernels.lane_sums import totals
-from stillspace.kernels.lanes import add, constant, fused, load, multiply, spread, store, subtract
+from stillspace.kernels.lanes import (
+    add,
+    constant,
+    fused,
+    load,
+    multiply,
+    spread,
+    store,
+    subtract,
+)
 
-CHUNK = 64
-"""Coordinates that are worked on at a time: their part of a basis stays in the first cache."""
+CHUNK = 512
+"""Coordinates of four rows that are worked on at a time: they stay in the first cache."""
 
 
 @part
-def add_scores(
-    X: FloatArray, x0: int, V: FloatArray, r: int, begin: int, end: int, Y: FloatArray, to: int
+def group_scores(
+    X: FloatArray, at: int, D: int, V: FloatArray, r: int, parts: FloatArray, Y: FloatArray,
+    to: int, b: int,
+) -> Any:  # fmt: skip
+    """Write the scores `Vᵀx` of the eight rows X[at:] to Y[to:] (r, b); return their ‖x‖².
+
+    `parts` has 64 (r + 1) entries.
+    """
+    for begin in range(0, D, CHUNK):
+        end = begin + CHUNK if begin + CHUNK < D else D
+        for x in (at, at + 4 * D):
+            p = 0 if x == at else 32
+            for j in range(r):
+                _add_four(X, x, D, V, j * D, begin, end, parts, p + 64 * j)
+            _add_four_squares(X, x, D, begin, end, parts, p + 64 * r)
+    for j in range(r):
+        store(Y, to + j * b, eight_totals(parts, 64 * j))
+    return eight_totals(parts, 64 * r)
+
+
+@part
+def eight_totals(parts: FloatArray, at: int) -> Any:
+    """Return the sums of the parts of eight rows."""
+    return totals(
+        load(parts, at),
+        load(parts, at + 8),
+        load(parts, at + 16),
+        load(parts, at + 24),
+        load(parts, at + 32),
+        load(parts, at + 40),
+        load(parts, at + 48),
+        load(parts, at + 56),
+    )
+
+
+@part
+def _add_four(
+    X: FloatArray, x: int, D: int, V: FloatArray, v: int, begin: int, end: int, parts: FloatArray,
+    to: int,
+) -> None:  # fmt: skip
+    """Add what the coordinates begin…end give of the inner products of four rows with V[v:]."""
+    a, b, c, d = constant(0.0), constant(0.0), constant(0.0), constant(0.0)
+    if begin > 0:
+        a, b = load(parts, to), load(parts, to + 8)
+        c, d = load(parts, to + 16), load(parts, to + 24)
+    x1, x2, x3 = x + D, x + 2 * D, x + 3 * D
+    for k in range(begin, end, 8):
+        w = load(V, v + k)
+        a = add(a, multiply(load(X, x + k), w))
+        b = add(b, multiply(load(X, x1 + k), w))
+        c = add(c, multiply(load(X, x2 + k), w))
+        d = add(d, multiply(load(X, x3 + k), w))
+    _store_four(parts, to, a, b, c, d)
+
+
+@part
+def _add_four_squares(
+    X: FloatArray, x: int, D: int, begin: int, end: int, parts: FloatArray, to: int
 ) -> None:
-    """Add what the coordinates begin…end of X[x0:] (D, 8) give of `Vᵀx` to Y[to:] (r, 8)."""
-    j = 0
-    while j < r:
-        left, q, v = r - j, to + 8 * j, begin * r + j
-        if left >= 8 and left != 10:
-            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-            y4, y5, y6, y7 = load(Y, q + 32), load(Y, q + 40), load(Y, q + 48), load(Y, q + 56)
-            for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
-                x = load(X, at)
-                y0 = add(y0, multiply(spread(V, v), x))
-                y1 = add(y1, multiply(spread(V, v + 1), x))
-                y2 = add(y2, multiply(spread(V, v + 2), x))
-                y3 = add(y3, multiply(spread(V, v + 3), x))
-                y4 = add(y4, multiply(spread(V, v + 4), x))
-                y5 = add(y5, multiply(spread(V, v + 5), x))
-                y6 = add(y6, multiply(spread(V, v + 6), x))
-                y7 = add(y7, multiply(spread(V, v + 7), x))
-                v += r
-            _store_four(Y, q, y0, y1, y2, y3)
-            _store_four(Y, q + 32, y4, y5, y6, y7)
-            j += 8
-        elif left >= 6:
-            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-            y4, y5 = load(Y, q + 32), load(Y, q + 40)
-            for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
-                x = load(X, at)
-                y0 = add(y0, multiply(spread(V, v), x))
-                y1 = add(y1, multiply(spread(V, v + 1), x))
-                y2 = add(y2, multiply(spread(V, v + 2), x))
-                y3 = add(y3, multiply(spread(V, v + 3), x))
-                y4 = add(y4, multiply(spread(V, v + 4), x))
-                y5 = add(y5, multiply(spread(V, v + 5), x))
-                v += r
-            _store_four(Y, q, y0, y1, y2, y3)
-            store(Y, q + 32, y4)
-            store(Y, q + 40, y5)
-            j += 6
-        else:
-            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-            for at in range(x0 + 8 * begin, x0 + 8 * end, 8):
-                x = load(X, at)
-                y0 = add(y0, multiply(spread(V, v), x))
-                y1 = add(y1, multiply(spread(V, v + 1), x))
-                y2 = add(y2, multiply(spread(V, v + 2), x))
-                y3 = add(y3, multiply(spread(V, v + 3), x))
-                v += r
-            _store_four(Y, q, y0, y1, y2, y3)
-            j += 4
+    """Add the squares of the coordinates begin…end of four rows."""
+    a, b, c, d = constant(0.0), constant(0.0), constant(0.0), constant(0.0)
+    if begin > 0:
+        a, b = load(parts, to), load(parts, to + 8)
+        c, d = load(parts, to + 16), load(parts, to + 24)
+    x1, x2, x3 = x + D, x + 2 * D, x + 3 * D
+    for k in range(begin, end, 8):
+        y = load(X, x + k)
+        a = add(a, multiply(y, y))
+        y = load(X, x1 + k)
+        b = add(b, multiply(y, y))
+        y = load(X, x2 + k)
+        c = add(c, multiply(y, y))
+        y = load(X, x3 + k)
+        d = add(d, multiply(y, y))
+    _store_four(parts, to, a, b, c, d)
 
 
 @part
-def _store_four(A: FloatArray, at: int, a0: Any, a1: Any, a2: Any, a3: Any) -> None:
-    store(A, at, a0)
-    store(A, at + 8, a1)
-    store(A, at + 16, a2)
-    store(A, at + 24, a3)
+def _store_four(A: FloatArray, at: int, a: Any, b: Any, c: Any, d: Any) -> None:
+    store(A, at, a)
+    store(A, at + 8, b)
+    store(A, at + 16, c)
+    store(A, at + 24, d)
 
 
 @part
 def residual(
-    X: FloatArray, x0: int, V: FloatArray, r: int, begin: int, end: int, Y: FloatArray, y: int,
-    R: FloatArray, r0: int, square: Any,
+    X: FloatArray, x: int, D: int, V: FloatArray, r: int, Y: FloatArray, y: int, b: int,
+    R: FloatArray, to: int,
 ) -> Any:  # fmt: skip
-    """Write the coordinates begin…end of `x − V y` to R[r0:] (D, 8); return `square` with theirs.
+    """Write `x − V y` to R[to:] for the row X[x:] and its scores Y[y + j b]; return its squares.
 
-    x is X[x0:] (D, 8) and y is Y[y:] (r, 8). Component after component; r is not 0. Every residual
-    to a basis comes from here, or from the same operations in `passes.few`.
+    Component after component. What is returned are the eight parts of the sum of squares.
     """
-    j, S, s, before = 0, X, x0, square
-    while j < r:
-        left, q, v = r - j, y + 8 * j, begin * r + j
-        if left >= 8 and left != 10:
-            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-            y4, y5, y6, y7 = load(Y, q + 32), load(Y, q + 40), load(Y, q + 48), load(Y, q + 56)
-            square = before
-            for at in range(8 * begin, 8 * end, 8):
-                x = load(S, s + at)
-                x = subtract(x, multiply(spread(V, v), y0))
-                x = subtract(x, multiply(spread(V, v + 1), y1))
-                x = subtract(x, multiply(spread(V, v + 2), y2))
-                x = subtract(x, multiply(spread(V, v + 3), y3))
-                x = subtract(x, multiply(spread(V, v + 4), y4))
-                x = subtract(x, multiply(spread(V, v + 5), y5))
-                x = subtract(x, multiply(spread(V, v + 6), y6))
-                x = subtract(x, multiply(spread(V, v + 7), y7))
-                store(R, r0 + at, x)
-                square = add(square, multiply(x, x))
-                v += r
-            j += 8
-        elif left >= 6:
-            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-            y4, y5 = load(Y, q + 32), load(Y, q + 40)
-            square = before
-            for at in range(8 * begin, 8 * end, 8):
-                x = load(S, s + at)
-                x = subtract(x, multiply(spread(V, v), y0))
-                x = subtract(x, multiply(spread(V, v + 1), y1))
-                x = subtract(x, multiply(spread(V, v + 2), y2))
-                x = subtract(x, multiply(spread(V, v + 3), y3))
-                x = subtract(x, multiply(spread(V, v + 4), y4))
-                x = subtract(x, multiply(spread(V, v + 5), y5))
-                store(R, r0 + at, x)
-                square = add(square, multiply(x, x))
-                v += r
-            j += 6
-        else:
-            y0, y1, y2, y3 = load(Y, q), load(Y, q + 8), load(Y, q + 16), load(Y, q + 24)
-            square = before
-            for at in range(8 * begin, 8 * end, 8):
-                x = load(S, s + at)
-                x = subtract(x, multiply(spread(V, v), y0))
-                x = subtract(x, multiply(spread(V, v + 1), y1))
-                x = subtract(x, multiply(spread(V, v + 2), y2))
-                x = subtract(x, multiply(spread(V, v + 3), y3))
-                store(R, r0 + at, x)
-                square = add(square, multiply(x, x))
-                v += r
-            j += 4
-        S, s = R, r0
+    square, d = constant(0.0), 0
+    while d + 32 <= D:
+        v, p = d, x + d
+        e0, e1, e2, e3 = load(X, p), load(X, p + 8), load(X, p + 16), load(X, p + 24)
+        for j in range(r):
+            w = spread(Y, y + j * b)
+            e0 = subtract(e0, multiply(load(V, v), w))
+            e1 = subtract(e1, multiply(load(V, v + 8), w))
+            e2 = subtract(e2, multiply(load(V, v + 16), w))
+            e3 = subtract(e3, multiply(load(V, v + 24), w))
+            v += D
+        _store_four(R, to + d, e0, e1, e2, e3)
+        square = add(add(square, multiply(e0, e0)), multiply(e1, e1))
+        square = add(add(square, multiply(e2, e2)), multiply(e3, e3))
+        d += 32
+    while d < D:
+        e0, v = load(X, x + d), d
+        for j in range(r):
+            e0 = subtract(e0, multiply(load(V, v), spread(Y, y + j * b)))
+            v += D
+        store(R, to + d, e0)
+        square = add(square, multiply(e0, e0))
+        d += 8
     return square
 
 
 @part
-def squares(A: FloatArray, at: int, rows: int) -> Any:
-    """Return `Σ a²` over the rows of A[at:] (rows, 8): the squared norms of eight columns."""
-    total = constant(0.0)
-    for q in range(at, at + 8 * rows, 8):
-        a = load(A, q)
-        total = add(total, multiply(a, a))
-    return total
+def add_outer(
+    X: FloatArray, D: int, b: int, W: FloatArray, w0: int, r: int, sums: FloatArray
+) -> None:
+    """Add `Σ w_i x_iᵀ` to `sums` (r, D), for the rows X (b, D) and their weights W[w0:] (r, b).
+
+    r is 2, 4 or more. These are sums of finished terms, for which any order and any rounding of a
+    matrix product will do (SPEC 4 b). A block is added to `sums` at once.
+    """
+    zero = constant(0.0)
+    for d in range(0, D, 8):
+        j = 0
+        while j < r:
+            left, w, t, p = r - j, w0 + j * b, j * D + d, d
+            s0, s1, s2, s3, s4 = zero, zero, zero, zero, zero
+            if left >= 5 and left not in (6, 8):
+                for i in range(w, w + b):
+                    x = load(X, p)
+                    s0 = fused(x, spread(W, i), s0)
+                    s1 = fused(x, spread(W, i + b), s1)
+                    s2 = fused(x, spread(W, i + 2 * b), s2)
+                    s3 = fused(x, spread(W, i + 3 * b), s3)
+                    s4 = fused(x, spread(W, i + 4 * b), s4)
+                    p += D
+                store(sums, t + 4 * D, add(load(sums, t + 4 * D), s4))
+                j += 5
+            elif left >= 4:
+                for i in range(w, w + b):
+                    x = load(X, p)
+                    s0 = fused(x, spread(W, i), s0)
+                    s1 = fused(x, spread(W, i + b), s1)
+                    s2 = fused(x, spread(W, i + 2 * b), s2)
+                    s3 = fused(x, spread(W, i + 3 * b), s3)
+                    p += D
+                j += 4
+            else:
+                for i in range(w, w + b, 2):
+                    x, y = load(X, p), load(X, p + D)
+                    s0, s1 = fused(x, spread(W, i), s0), fused(x, spread(W, i + b), s1)
+                    s2, s3 = fused(y, spread(W, i + 1), s2), fused(y, spread(W, i + b + 1), s3)
+                    p += 2 * D
+                store(sums, t, add(load(sums, t), add(s0, s2)))
+                store(sums, t + D, add(load(sums, t + D), add(s1, s3)))
+                j += 2
+                continue
+            store(sums, t, add(load(sums, t), s0))
+            store(sums, t + D, add(load(sums, t + D), s1))
+            store(sums, t + 2 * D, add(load(sums, t + 2 * D), s2))
+            store(sums, t + 3 * D, add(load(sums, t + 3 * D), s3))
 
 
 @part
-def add_products(
-    A: FloatArray, a0: int, rows: int, jump: int, B: FloatArray, b0: int, r: int, used: int,
-    groups: int, sums: FloatArray, to: int,
-) -> None:  # fmt: skip
-    """Add `Σ A Bᵀ` over groups to sums[to:], for the first `used` rows of B, an even number.
+def add_gram(
+    A: FloatArray, a0: int, B: FloatArray, b0: int, b: int, r: int, sums: FloatArray, to: int
+) -> None:
+    """Add `Σ a_i b_iᵀ` to sums[to:] (r, r), for A[a0:] and B[b0:], both (r, b) with r even.
 
-    A[a0:] is (groups, rows, 8), a group every `jump` entries, rows a multiple of 4; B[b0:] is
-    (groups, r, 8). The sums are in turned tiles of 4 × 2, (rows/4, used/2, 2, 4). These are sums of
-    finished terms, for which any order and any rounding of a matrix product will do (SPEC 4 b).
+    Sums of finished terms, as in `add_outer`.
     """
     zero = constant(0.0)
-    for a in range(a0, a0 + 8 * rows, 32):
-        for b in range(b0, b0 + 8 * used, 16):
-            s0, s1, s2, s3, t0, t1, t2, t3 = zero, zero, zero, zero, zero, zero, zero, zero
-            p, q = a, b
-            for _ in range(groups):
-                w, u = load(B, q), load(B, q + 8)
-                x = load(A, p)
-                s0, t0 = fused(x, w, s0), fused(x, u, t0)
-                x = load(A, p + 8)
-                s1, t1 = fused(x, w, s1), fused(x, u, t1)
-                x = load(A, p + 16)
-                s2, t2 = fused(x, w, s2), fused(x, u, t2)
-                x = load(A, p + 24)
-                s3, t3 = fused(x, w, s3), fused(x, u, t3)
-                p, q = p + jump, q + 8 * r
-            store(sums, to, add(load(sums, to), totals(s0, s1, s2, s3, t0, t1, t2, t3)))
-            to += 8
+    for j in range(r):
+        for k in range(0, r, 2):
+            s, t = zero, zero
+            for i in range(0, b, 8):
+                a = load(A, a0 + j * b + i)
+                s = fused(a, load(B, b0 + k * b + i), s)
+                t = fused(a, load(B, b0 + (k + 1) * b + i), t)
+            # two sums, and zeros for the six entries behind them
+            both, at = totals(s, t, zero, zero, zero, zero, zero, zero), to + j * r + k
+            store(sums, at, add(load(sums, at), both))
+
+
+@part
+def project_out(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) -> None:
+    """Turn `sums` (r, D), S say, into `S − (S Vᵀ) V`, V (r, D) of orthonormal rows.
+
+    S Vᵀ is summed in the order of a row's scores; then component after component is subtracted.
+    `work` has 8 r entries.
+    """
+    zero = constant(0.0)
+    for k in range(r):
+        for j in range(r):
+            a = zero
+            for d in range(0, D, 8):
+                a = add(a, multiply(load(sums, k * D + d), load(V, j * D + d)))
+            store(work, 8 * j, totals(a, zero, zero, zero, zero, zero, zero, zero))
+        for d in range(0, D, 8):
+            s = load(sums, k * D + d)
+            for j in range(r):
+                s = subtract(s, multiply(load(V, j * D + d), spread(work, 8 * j)))
+            store(sums, k * D + d, s)

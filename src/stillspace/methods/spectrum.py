@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, pi, sqrt
+from functools import cached_property
+from math import pi, sqrt
 
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.parts.geometry import Eigen
 from stillspace.plans.adaptive import Answer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Moment:
-    """The mean of all releases of the second moment, weighed by their shares."""
+    """The mean of all releases of the second moment, weighed by their shares.
+
+    It is decomposed once, whatever is asked of its eigenvalues and eigenvectors.
+    """
 
     value: FloatArray
     share: float
@@ -25,6 +30,22 @@ class Moment:
         total = self.share + share
         value = (self.share * self.value + share * answer.value) / total
         return Moment(value, total, self.sd * sqrt(self.share / total))
+
+    @cached_property
+    def _eigen(self) -> Eigen:
+        return Eigen(self.value)
+
+    def leading(self, r: int) -> FloatArray:
+        """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first."""
+        return self._eigen.top(r)
+
+    def spectrum(self, r: int) -> Spectrum:
+        """Return what the r largest eigenvalues tell."""
+        return Spectrum.of(self._eigen.values, self.sd, r)
+
+    def count(self, most: int) -> int:
+        """Return the number of components that stand out, 1…most."""
+        return _count(self._eigen.values, self.sd, most)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,27 +62,38 @@ class Spectrum:
     bulk: float
     edge: float
     """ω."""
-    pca_error: float
-    """d² of the top r eigenvectors that noise and sampling leave (outliers are invisible here):
-    Σ_{j ≤ r} min(π²/4, Σ_{i > r} (noise² + sampling)/(λ_j − l_i)²). Where more than r are kept,
-    what is lost beyond them: Σ_{i > kept}."""
+    rest: FloatArray
+    """(D − r,), descending: the other eigenvalues, drawn together to the spread that they have
+    without noise (a Wigner matrix adds the variance ω²)."""
 
     @classmethod
-    def of(
-        cls, moment: FloatArray, sd: float, r: int, n: float = inf, *, kept: int = 0
-    ) -> Spectrum:
-        """Read the r largest eigenvalues of a released second moment of n rows."""
-        values = np.linalg.eigvalsh(moment)[::-1]
+    def of(cls, moment: FloatArray, sd: float, r: int) -> Spectrum:
+        """Read the r largest eigenvalues of a released second moment.
+
+        `moment` is the matrix, or the vector of its eigenvalues.
+        """
+        values = np.sort(moment if moment.ndim == 1 else np.linalg.eigvalsh(moment))[::-1]
         edge = sd * sqrt(len(values) / 2)
         bulk = float(np.median(values[r:]))
         gap = values[:r] - bulk
         root = np.sqrt(np.maximum(gap**2 - 4.0 * edge**2, 0.0))
         signal = np.where(gap > 2.0 * edge, (gap + root) / 2.0, 0.7 * edge)
-        rest = values[max(r, kept) :]
-        level = (signal + max(bulk, 0.0))[:, None]
-        spread = sd**2 / 2.0 + level * np.maximum(rest, 0.0) / n
-        each = np.sum(spread / np.maximum((level - rest) ** 2, 1e-300), axis=1)
-        return cls(signal, max(bulk, 0.0), edge, float(np.sum(np.minimum(each, pi**2 / 4))))
+        rest = _drawn_together(np.asarray(values[r:], dtype=np.float64), sd)
+        return cls(signal, max(bulk, 0.0), edge, rest)
+
+    def pca_error(self, sd: float, *, kept: int = 0) -> float:
+        """Return the d² that noise gives to the r leading eigenvectors.
+
+        It is `Σ_{j ≤ r} min(π²/4, Σ_{i > r} ν²/((λ_j − l_i)² + 12ν²/π²))` with ν = sd/√2, the
+        noise between two directions: to first order ν²/(λ_j − l_i)², and π²/12, the mean square of
+        a random angle, where two eigenvalues are equal. Where more than r eigenvectors are kept, it
+        is what noise loses beyond them: Σ_{i > kept}.
+        """
+        between = sd**2 / 2.0
+        beyond = self.rest[max(kept - len(self.signal), 0) :]
+        gaps = (self.signal + self.bulk)[:, None] - beyond
+        each = np.sum(between / (gaps**2 + 12.0 / pi**2 * between), axis=1)
+        return float(np.sum(np.minimum(each, pi**2 / 4.0)))
 
     @property
     def kappa(self) -> float:
@@ -69,13 +101,25 @@ class Spectrum:
         return float(self.signal[-1]) / self.edge
 
 
-def count_components(moment: FloatArray, sd: float, most: int) -> int:
-    """Return the number of components that stand out of a noisy second moment, 1…most.
+def _drawn_together(values: FloatArray, sd: float) -> FloatArray:
+    """Return noisy eigenvalues with the variance that noise gave them taken off their spread."""
+    mean, variance = float(values.mean()), float(values.var())
+    noise = sd**2 * len(values) / 2.0
+    left = sqrt(max(0.0, 1.0 - noise / variance)) if variance > 0.0 else 0.0
+    return np.asarray(np.maximum(mean + left * (values - mean), 0.0))
 
-    The largest relative drop between neighbouring eigenvalues, all measured from the bulk and none
-    below the noise's edge.
+
+def count_components(moment: FloatArray, sd: float, most: int) -> int:
+    """Return the number of components that stand out of a noisy second moment, 1…most."""
+    return _count(np.asarray(np.linalg.eigvalsh(moment)), sd, most)
+
+
+def _count(ascending: FloatArray, sd: float, most: int) -> int:
+    """Return the place of the largest relative drop between neighbouring eigenvalues.
+
+    All are measured from the bulk, and none is below the noise's edge.
     """
-    values = np.linalg.eigvalsh(moment)[::-1]
+    values = ascending[::-1]
     edge = 2.0 * sd * sqrt(len(values) / 2)
     above = np.maximum(values[: most + 1] - np.median(values), edge)
     return int(np.argmax(above[:-1] / above[1:])) + 1

@@ -14,7 +14,7 @@ from stillspace._typing import FloatArray
 from stillspace.methods.orientation import oriented
 from stillspace.methods.pictures import length_of_map, scree_of
 from stillspace.methods.spectrum import Spectrum, count_components
-from stillspace.plans.fixed import Reading
+from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.staged import Found, Progress
 from stillspace.rows.maps import (
@@ -148,6 +148,10 @@ class SubspaceStage(_Stage):
             assert moment is not None
             release = next(self.plan.releases())
             V = V[:, : count_components(moment, release.sigma(0) / release.size, V.shape[1])]
+        if isinstance(self.plan, Plan) and self.plan.release is None and moment is not None:
+            release = next(self.plan.releases())  # private PCA: one second moment
+            sd = release.sigma(0) / release.size
+            facts["error_estimate"] = Spectrum.of(moment, sd, V.shape[1]).pca_error(sd)
         if progress.narrowed:
             V, moment = _widened(progress, V, moment, facts)
         dropped = progress.facts.get("dropped")
@@ -177,9 +181,10 @@ class SummaryStage(_Stage):
         return point
 
     def after(self, progress: Progress, found: Found) -> Progress:
-        """Keep what was released under the summary's name."""
-        assert isinstance(self.plan, Reading)
-        return progress.knowing(**{self.plan.name: found.V})
+        """Keep what was released under the summary's name; a certificate is a fact already."""
+        if isinstance(self.plan, Reading):
+            return progress.knowing(**{self.plan.name: found.V})
+        return progress.knowing(**found.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +280,7 @@ def _widened(
         )
     if "error_estimate" in facts:
         sd, kept = progress.facts["narrowing_sd"], project.basis.shape[1]
-        lost = Spectrum.of(progress.moment, sd, r, kept=kept).pca_error
+        lost = Spectrum.of(progress.moment, sd, r).pca_error(sd, kept=kept)
         facts["error_estimate"] = float(min(facts["error_estimate"] + lost, r * pi**2 / 4.0))
     if moment is not None and len(moment) != r:
         moment = V.T @ moment @ V

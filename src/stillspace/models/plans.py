@@ -20,6 +20,7 @@ from stillspace._frozen import FrozenArray
 from stillspace._model_files import RefusedError
 from stillspace._typing import FloatArray
 from stillspace.methods import stages
+from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.newton.chosen import ChosenNewton
 from stillspace.methods.newton.method import DampedNewton
@@ -29,7 +30,7 @@ from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.standardiser.method import Standardiser
 from stillspace.parts import geometry, noise, outputs, queries, sampling, schedules, stops
 from stillspace.parts.queries.base import Query
-from stillspace.plans import adaptive, fixed, release, staged, tested
+from stillspace.plans import adaptive, fixed, legacy, release, staged, tested
 from stillspace.plans.protocol import AnyPlan
 from stillspace.rows import maps
 
@@ -66,7 +67,14 @@ def _frozen_in(module: types.ModuleType) -> Classes:
 _BY_PROTOCOL: Mapping[Any, Classes] = {
     AnyPlan: _PLANS,
     staged.Stage: _STAGES,
-    adaptive.Method: (PrivateMedian, ChosenNewton, DampedNewton, PairLengths, Standardiser),
+    adaptive.Method: (
+        PrivateMedian,
+        ChosenNewton,
+        DampedNewton,
+        PairLengths,
+        Standardiser,
+        CertificateMethod,
+    ),
     Query: _frozen_in(queries),
     sampling.Sampling: _frozen_in(sampling),
     geometry.Geometry: _frozen_in(geometry),
@@ -83,7 +91,8 @@ _OTHERS: Classes = (
     release.JointRelease,
     fixed.MomentStart,
     fixed.RunStart,
-    fixed.WishartStart,
+    legacy.WishartStart,
+    legacy.ExponentialStart,
     fixed.RandomStart,
     fixed.PaperMatrixStart,
     fixed.GivenStart,

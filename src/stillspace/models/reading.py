@@ -24,6 +24,7 @@ from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._private import QUANTILES
+from stillspace.methods.certificate import PrivateCertificate
 from stillspace.methods.outlier_look import LeftOut
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.models.facts import (
@@ -275,6 +276,7 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     if type(groups) is not list or len(groups) > MOST_GROUPS:
         raise RefusedError("not as many groups as a fit leaves out")
     model.left_out_ = tuple(_group(group, model.components_.shape[1]) for group in groups)
+    model.certificate_ = _certificate(released.get("certificate"), model.components_)
     lengths = {"variances": len(model.components_), "distance_quantiles": len(QUANTILES)}
     for name, length in lengths.items():
         value = released[name]
@@ -282,6 +284,21 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
             raise RefusedError("not as many numbers as a fit releases")
         made = None if value is None else np.array([_released_number(item) for item in value])
         setattr(model, f"{name}_", made)
+
+
+def _certificate(stored: Any, components: FloatArray) -> PrivateCertificate | None:
+    """Return the certificate in the file, if there is one and it is of this subspace's size."""
+    if stored is None:
+        return None
+    if type(stored) is not dict:
+        raise RefusedError("a certificate is not described as one")
+    try:
+        made = PrivateCertificate.from_dict(stored)
+    except ValueError as error:
+        raise RefusedError(str(error)) from None
+    if (made.r, made.D) != components.shape:
+        raise RefusedError("the certificate is of another subspace")
+    return made
 
 
 def _picture(kind: Any, numbers: str, stored: Any) -> Any:

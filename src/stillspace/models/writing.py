@@ -158,10 +158,12 @@ def _parameters(estimator: Any) -> tuple[dict[str, Any], list[str]]:
 def released_facts(estimator: Any) -> dict[str, Any]:
     """Return what a private fit released besides the subspace, as JSON values."""
     found = {name: getattr(estimator, f"{name}_", None) for name in RELEASED}
+    certificate = getattr(estimator, "certificate_", None)
     groups = [_group_facts(group) for group in getattr(estimator, "left_out_", ())]
     return {
         **{name: _plain(_with_gaps(value)) for name, value in found.items()},
         "left_out": groups,
+        "certificate": None if certificate is None else certificate.to_dict(),
         "dropped_columns": [int(j) for j in getattr(estimator, "dropped_columns_", ())],
         "score_map": _picture(getattr(estimator, "score_map_", None)),
         "scree": _picture(getattr(estimator, "scree_", None)),

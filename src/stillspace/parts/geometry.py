@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.linalg import eigh_tridiagonal, lapack
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from stillspace._typing import FloatArray
@@ -29,6 +30,61 @@ class Geometry(Protocol):
         """Return the state after a step of size `eta` along `G`."""
 
 
+TRIDIAGONAL_FROM = 256
+"""Rows of a matrix from which on LAPACK's own path to all eigenvectors is not worth its price."""
+
+
+class Eigen:
+    """The eigenvalues of a symmetric matrix and, as asked for, its leading eigenvectors.
+
+    The matrix is reduced to tridiagonal form once, which is nearly all of the work. A total
+    function: where a step fails, all eigenvectors are computed. Post-processing: which of several
+    vectors of equal eigenvalues are found is up to LAPACK, so a function of rows that must be the
+    same each time takes `dense_eigenvectors`.
+    """
+
+    def __init__(self, M: FloatArray) -> None:
+        self._M, D = M, len(M)
+        self._vectors: FloatArray | None = None
+        self.values: FloatArray
+        """All eigenvalues, ascending."""
+        if D >= TRIDIAGONAL_FROM:
+            work = int(lapack.dsytrd_lwork(D, lower=1)[0])
+            self._reduced = lapack.dsytrd(M.T, lower=1, lwork=work)
+            self.values, failed = lapack.dsterf(*self._reduced[1:3])
+            if not failed and np.isfinite(self.values).all():
+                return
+        self.values, self._vectors = np.linalg.eigh(M)
+
+    def top(self, r: int) -> FloatArray:
+        """Return the eigenvectors (D, r) of the r largest eigenvalues, largest first."""
+        if self._vectors is None:
+            found = self._by_inverse_iteration(r)
+            if found is not None:
+                return found
+            self._vectors = np.linalg.eigh(self._M)[1]
+        return np.ascontiguousarray(self._vectors[:, : -r - 1 : -1])
+
+    def _by_inverse_iteration(self, r: int) -> FloatArray | None:
+        """Return eigenvectors of the tridiagonal form, turned back; None if there is a failure."""
+        reflectors, diagonal, beside, tau, _ = self._reduced
+        D = len(diagonal)
+        try:
+            last = (D - r, D - 1)
+            _, Z = eigh_tridiagonal(diagonal, beside, select="i", select_range=last)
+        except np.linalg.LinAlgError:
+            return None
+        A, rest = np.asfortranarray(reflectors[1:, :-1]), np.asfortranarray(Z[1:])
+        work = int(lapack.dormqr("L", "N", A, tau, rest, -1)[1][0])
+        Z[1:], _, failed = lapack.dormqr("L", "N", A, tau, rest, work)
+        apart = np.max(np.abs(Z.T @ Z - np.eye(r)))
+        return None if failed or not apart < _ORTHONORMAL else np.ascontiguousarray(Z[:, ::-1])
+
+
+_ORTHONORMAL = 1e-11
+"""How far from 0 and 1 the inner products of computed eigenvectors may be."""
+
+
 LANCZOS_FROM, LANCZOS_PART = 2048, 64
 """Rows of a matrix from which on a few eigenvectors are found by Lanczos; r is at most a 64th."""
 
@@ -45,7 +101,7 @@ def top_eigenvectors(M: FloatArray, r: int) -> FloatArray:
             return np.ascontiguousarray(eigsh(M, k=r, which="LA", v0=v0)[1][:, ::-1])
         except ArpackError:  # no convergence, or a zero matrix
             pass
-    return dense_eigenvectors(M, r)
+    return Eigen(M).top(r)
 
 
 def dense_eigenvectors(M: FloatArray, r: int) -> FloatArray:

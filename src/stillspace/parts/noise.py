@@ -212,6 +212,20 @@ class IidGaussian(GaussianNoise):
         return np.ravel(block)
 
 
+@lru_cache(maxsize=64)
+def _few_above_diagonal(D: int) -> tuple[IntArray, IntArray]:
+    return np.triu_indices(D, 1)
+
+
+def _above_diagonal(D: int) -> tuple[IntArray, IntArray]:
+    """Return the rows and columns of the entries above the diagonal, row by row."""
+    return _few_above_diagonal(D) if D <= _FEW else np.triu_indices(D, 1)
+
+
+_FEW = 64
+"""Up to this many columns the places above the diagonal are kept: finding them takes longer."""
+
+
 @dataclass(frozen=True)
 class SymmetricGaussian(GaussianNoise):
     """Symmetric D × D: variance sigma² on the diagonal, `off_diagonal_variance` sigma² off it.
@@ -255,7 +269,7 @@ class SymmetricGaussian(GaussianNoise):
         spacing = self.spacing(sigma)
         off_scale = _scale(sigma, self.off_diagonal_variance, spacing)
         blocks = np.empty((count, *self.shape), dtype=np.int64)
-        above, left = np.triu_indices(self.D, 1)
+        above, left = _above_diagonal(self.D)
         drawn = draw_lattice(off_scale, count * len(above), rng).reshape(count, len(above))
         blocks[:, above, left] = drawn
         blocks[:, left, above] = drawn

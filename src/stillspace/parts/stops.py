@@ -12,17 +12,33 @@ from stillspace._typing import FloatArray
 
 
 class Stop(Protocol):
-    """A rule that looks at two successive points and at the costs so far."""
+    """A rule that looks at two successive points, the costs so far and the last direction."""
 
-    def __call__(self, before: FloatArray, after: FloatArray, costs: Sequence[float]) -> bool:
-        """Return whether to stop; `costs` ends with the cost at `before`, where one is known."""
+    def __call__(
+        self,
+        before: FloatArray,
+        after: FloatArray,
+        costs: Sequence[float],
+        direction: FloatArray | None = None,
+    ) -> bool:
+        """Return whether to stop.
+
+        `costs` ends with the cost at `before`, where one is known. `direction` is what was released
+        at `before`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
     """Run all iterations."""
 
-    def __call__(self, before: FloatArray, after: FloatArray, costs: Sequence[float]) -> bool:  # noqa: ARG002
+    def __call__(
+        self,
+        before: FloatArray,  # noqa: ARG002
+        after: FloatArray,  # noqa: ARG002
+        costs: Sequence[float],  # noqa: ARG002
+        direction: FloatArray | None = None,  # noqa: ARG002
+    ) -> bool:
         """Return False."""
         return False
 
@@ -41,7 +57,13 @@ class Converged:
     tol: float
     cost_tol: float = 1e-13
 
-    def __call__(self, before: FloatArray, after: FloatArray, costs: Sequence[float]) -> bool:
+    def __call__(
+        self,
+        before: FloatArray,
+        after: FloatArray,
+        costs: Sequence[float],
+        direction: FloatArray | None = None,  # noqa: ARG002
+    ) -> bool:
         """Return whether to stop."""
         if len(costs) > 1:
             fall = costs[-2] - costs[-1]
@@ -52,3 +74,35 @@ class Converged:
         if after.shape[0] == after.shape[1]:
             return bool(np.linalg.norm(after - before) <= self.tol)
         return bool(np.linalg.norm(after - before @ (before.T @ after), 2) <= self.tol)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled(Converged):
+    """Stop as `Converged` does, or when the gradient is below a part of its own sampling error.
+
+    For steps on bases whose direction `A = mean(w x (Vᵀx)ᵀ)` has the weights `w = 1/‖Qx‖`. Then
+    `QA` is minus the gradient: the mean of n terms `g_i = Qx(Vᵀx)ᵀ/‖Qx‖` of length `‖Vᵀx‖`. Its
+    sampling error is `√(Σ‖g_i‖²)/n` over all dimensions, of which rows span min(n, D). With c the
+    cost, which is the mean of ‖Qx‖, unit rows have `Σ‖g_i‖² = Σ(1 − ‖Qx‖²) ≤ n(1 − c²)`. Power
+    steps leave an error in few directions, so it is compared with the sampling error per dimension.
+    """
+
+    n_rows: int = 1
+    part: float = 0.3
+    """The gradient may be this part of its sampling error per dimension."""
+
+    def __call__(
+        self,
+        before: FloatArray,
+        after: FloatArray,
+        costs: Sequence[float],
+        direction: FloatArray | None = None,
+    ) -> bool:
+        """Return whether to stop."""
+        if direction is not None and costs and direction.shape == before.shape:
+            gradient = direction - before @ (before.T @ direction)
+            spanned = min(self.n_rows, len(before))
+            error = np.sqrt(max(1.0 - costs[-1] ** 2, 0.0) / self.n_rows / spanned)
+            if float(np.linalg.norm(gradient)) <= self.part * error:
+                return True
+        return Converged.__call__(self, before, after, costs)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import SAMPLER_ERROR
@@ -77,6 +77,14 @@ class Outcome:
     """Further numbers, all functions of the releases, by name."""
     through: View = ()
     """Row maps that later stages of a fit are to put behind the view, if it suggests any."""
+
+
+@runtime_checkable
+class Pointed(Protocol):
+    """A method that begins at a point which earlier releases gave."""
+
+    def at(self, point: FloatArray) -> Method:
+        """Return the method at that point."""
 
 
 class Method(Protocol):
@@ -189,6 +197,14 @@ class AdaptivePlan:
     def within(self, mu: float) -> AdaptivePlan:
         """Return this plan with the ceiling `mu`."""
         return replace(self, mu=mu)
+
+    def at(self, point: FloatArray) -> AdaptivePlan:
+        """Return this plan at a point that earlier releases gave; what it costs stays the same."""
+        method = self.method
+        if not isinstance(method, Pointed):
+            msg = f"The method {method.name!r} chooses its own points."
+            raise TypeError(msg)
+        return replace(self, method=method.at(point))
 
     def releases(self) -> Iterator[Release]:
         """Yield the releases of the first pass; later ones depend on it."""

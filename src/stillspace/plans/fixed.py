@@ -18,6 +18,7 @@ from stillspace.parts.outputs import Last, Output
 from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.schedules import Constant, Schedule
 from stillspace.parts.stops import Never, Stop
+from stillspace.plans.legacy import ExponentialStart, WishartStart
 from stillspace.plans.release import Release
 from stillspace.privacy import (
     ComposedEvent,
@@ -26,7 +27,7 @@ from stillspace.privacy import (
     full_batch_mu,
     mu_from_budget,
 )
-from stillspace.privacy.events import NOTHING, NonPrivateEvent, Relation, SingleEvent
+from stillspace.privacy.events import NOTHING, Relation, SingleEvent
 from stillspace.rows.maps import SPHERE, View
 
 
@@ -80,42 +81,6 @@ class RunStart:
     def event(self) -> ComposedEvent:
         """Return the plan's event."""
         return self.plan.event()
-
-
-@dataclass(frozen=True, slots=True)
-class WishartStart:
-    """Legacy: the top r eigenvectors of `Σxxᵀ/n + W` (Jiang et al. 2016). Never with a guarantee.
-
-    W ~ Wishart_D(D + 1, (3/2nε) I), what the paper calls private PCA. It is not differentially
-    private (SPEC 9.6): W is positive definite, so no result M with M ⋡ Σxxᵀ/n is possible, and a
-    neighbour's result is such a one with probability 1 − e^(−ε/3). For comparisons only.
-    """
-
-    release: Release
-    """The second moment, without noise."""
-    epsilon: float
-
-    def releases(self) -> Iterator[Release]:
-        """Yield the second moment."""
-        yield self.release
-
-    def event(self) -> ComposedEvent:
-        """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
-        return ComposedEvent.of([self.release.event(0), self.not_private])
-
-    @property
-    def not_private(self) -> NonPrivateEvent:
-        """Why there is no guarantee."""
-        return NonPrivateEvent(
-            "the Wishart mechanism is not differentially private: which results are possible "
-            "depends on the rows"
-        )
-
-    def noise(self, rng: np.random.Generator) -> FloatArray:
-        """Return W (D, D)."""
-        D = self.release.query.D
-        A = rng.standard_normal((D + 1, D))
-        return np.asarray(1.5 / (self.release.size * self.epsilon) * (A.T @ A))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +151,13 @@ class GivenStart:
 
 
 Start: TypeAlias = (
-    MomentStart | RunStart | WishartStart | RandomStart | PaperMatrixStart | GivenStart
+    MomentStart
+    | RunStart
+    | WishartStart
+    | ExponentialStart
+    | RandomStart
+    | PaperMatrixStart
+    | GivenStart
 )
 
 
@@ -434,6 +405,7 @@ _OTHER_STARTS: dict[type, str] = {
     RandomStart: "a random start",
     PaperMatrixStart: "the paper's random matrix",
     WishartStart: "the Wishart mechanism of the paper, which is not private",
+    ExponentialStart: "the exponential mechanism for PCA, by a sampler that is not proved",
 }
 
 

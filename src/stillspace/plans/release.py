@@ -172,7 +172,8 @@ class Seen:
 
 
 Witness: TypeAlias = Callable[[Seen], None]
-"""Called with what was released, as it is released. Nothing but an audit may have one."""
+"""Called with what was released, as it is released. Only an audit, and a fit that promises no
+privacy, may have one."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +306,7 @@ class Release:
         NumPy's floating-point warnings are off: which of them appear depends on the rows.
         """
         with np.errstate(all="ignore"):
-            return self.noisy_mean(rows.add(self.query, point, draw.selection), draw)
+            return self.noisy_mean(rows.add(self.asked, point, draw.selection), draw)
 
     def noisy_mean(self, total: FloatArray, draw: Draw) -> FloatArray:
         """Return what is shown of a sum."""
@@ -327,28 +328,47 @@ class Release:
             return np.zeros((count, *self.query.noise.shape), dtype=np.int64)
         return self.query.noise.draws(sigma, count, rng)
 
+    @property
+    def asked(self) -> Query:
+        """The query as the rows are asked it: with more care for its sum if there are more rows.
+
+        How many rows is public; see `Glad.for_rows`.
+        """
+        for_rows = getattr(self.query, "for_rows", None)
+        found: Query = self.query if for_rows is None else for_rows(self._changed_rows)
+        return found
+
+    @property
+    def _changed_rows(self) -> int:
+        """Rows in the jobs that one person may change.
+
+        Under replace-one, and where all rows are read, a person changes as many jobs as she has
+        rows; otherwise later rows may move, and all jobs may change.
+        """
+        if self.relation == "replace-one" and type(self.sampling) is All:
+            jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)
+            return min(self.rows_bound, jobs)
+        return self.rows_bound
+
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
-        terms = 2.0 * self.rows_per_person * self.query.term_error
+        terms = 2.0 * self.rows_per_person * self.asked.term_error
         return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms
 
     def _summation_error(self) -> float:
         """Return how far rounding moves the part of a computed sum that one person changes.
 
         Rows are added in floating point inside jobs, and jobs exactly (docs/privacy.md, "Sums").
-        Under replace-one, and where all rows are read, a person changes as many jobs as she has
-        rows; otherwise later rows may move, and all jobs may change. The total is
-        rounded twice at most.
+        The total is rounded twice at most.
         """
-        rows, bound, D = self.rows_bound, self.query.norm_bound, self.query.D
-        changed = rows
-        if self.relation == "replace-one" and type(self.sampling) is All:
-            changed = min(rows, self.rows_per_person * STANDARD.job_rows(D))
-        jobs = changed * _relative_error(STANDARD.chain)
+        query, rows, changed = self.asked, self.rows_bound, self._changed_rows
+        bound, D = query.norm_bound, query.D
+        relative = _relative_error(STANDARD.chain) + getattr(query, "job_error", 0.0)
+        jobs = changed * relative * getattr(query, "summand_bound", bound)
         if self.size * D <= LOOP_CELLS:
-            jobs = max(jobs, rows * _relative_error(loop_chain_length(rows)))
-        words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(self.query.noise.coordinates * 2)
-        return bound * (jobs + 2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
+            jobs = max(jobs, rows * _relative_error(loop_chain_length(rows)) * bound)
+        words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
+        return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
 
     def _event(self, sigma: float, slack: float) -> GaussianEvent:
         return GaussianEvent(
@@ -397,7 +417,7 @@ class JointRelease:
             ]
 
     def _totals(self, rows: Adds, point: FloatArray) -> list[FloatArray]:
-        queries = tuple(release.query for release in self.releases)
+        queries = tuple(release.asked for release in self.releases)
         # Sums are made in units of the norm bound: queries of different bounds go by themselves.
         if len(queries) == 1 or len({query.norm_bound for query in queries}) > 1:
             return [rows.add(query, point, None) for query in queries]

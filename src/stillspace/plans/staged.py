@@ -15,6 +15,7 @@ from math import sqrt
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
+from stillspace._html import facts_in_html
 from stillspace._typing import FloatArray
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.release import Release
@@ -85,7 +86,7 @@ class Stage(Protocol):
         """Return what is done to a row for this stage."""
 
     def point(self, progress: Progress) -> FloatArray | None:
-        """Return where a `Reading` asks; None for all other plans."""
+        """Return where a `Reading` or a certificate asks; None for all other plans."""
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Return what is known afterwards."""
@@ -183,6 +184,19 @@ class StagedPlan:
         """Return what happens to a row, and what each stage does."""
         stages = " ".join(stage.plan.in_words() for stage in self.stages)
         return f"What happens to a row: {view_text(self.view)}. {stages}"
+
+    def _repr_html_(self) -> str:
+        return _plan_in_html(self)
+
+
+def _plan_in_html(plan: StagedPlan) -> str:
+    """Return the plan for a notebook: what happens to a row, and each stage with its part."""
+    facts = [("what happens to a row", view_text(plan.view))]
+    others = sum(stage.share or 0.0 for stage in plan.stages)
+    for stage in plan.stages:
+        share = 1.0 - others if stage.share is None else stage.share
+        facts.append((f"{stage.plan.name} ({share:.0%} of the budget)", stage.plan.in_words()))
+    return facts_in_html(f"Plan of a private fit: {plan.name}", facts)
 
 
 def _at(stage: Stage, mu: float) -> Stage:

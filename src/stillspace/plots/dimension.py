@@ -1,10 +1,11 @@
-"""How distances fall with the number of components."""
+"""The figure of the profile behind n_components="auto": distances, and their drops."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure
+from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure, tidy
+from stillspace.plots.components import DimensionDisplay
 from stillspace.search import DimensionProfile
 
 
@@ -14,19 +15,12 @@ def draw_dimension_profile(found: DimensionProfile, *, title: str | None = None)
     left, right = figure.subplots(1, 2)
     figure.subplots_adjust(left=0.1, right=0.97, top=0.8, bottom=0.15, wspace=0.3)
     ranks, r = found.ranks, found.n_components
-    left.semilogy(ranks, found.distances, color=BLUE, marker="o", linewidth=1.6)
-    left.semilogy([r], [found.distances[r]], color=ORANGE, marker="o", markersize=11)
-    left.set_ylabel(f"orthogonal distance, {found.quantile:.0%} quantile", color=GREY)
+    DimensionDisplay(found).plot(left)
     colours = [ORANGE if k == r else BLUE for k in ranks[1:]]
     right.bar(ranks[1:], found.drops, color=colours, width=0.7)
     right.axhline(0.0, color=INK, linewidth=0.8)
-    right.set_ylabel("drop beyond that of noise (log)", color=GREY)
-    for ax in (left, right):
-        ax.set_xlabel("components", color=GREY)
-        ax.tick_params(colors=GREY)
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+    right.xaxis.get_major_locator().set_params(integer=True)
+    tidy(right, x="components", y="drop beyond that of noise (log)")
     words = f"{r} component{'s' if r > 1 else ''}"
     heading = title or (f"{words}, clearly" if found.clear else f"{words}, but not clearly so")
     figure.text(0.1, 0.95, heading, va="top", fontsize=13, fontweight="bold", color=INK)

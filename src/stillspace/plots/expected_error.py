@@ -2,47 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from math import pi
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from stillspace._limits import LARGEST_EPSILON
-from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure
+from stillspace.methods.newton import WEAK
+from stillspace.plots._display import Display
+from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure, tidy
 from stillspace.prediction import USEFUL, Prediction
 
+Fact: TypeAlias = Literal["epsilon", "n"]
 FACTORS = np.geomspace(0.05, 20.0, 61)
+
+
+@dataclass(eq=False)
+class PlannerDisplay(Display):
+    """The error that a private fit will have, over ε or over the number of rows.
+
+    Examples
+    --------
+    >>> from stillspace.plots import PlannerDisplay
+    >>> from stillspace.prediction import predict
+    >>> display = PlannerDisplay.from_prediction(predict(5000, 20, 2, epsilon=1.0))
+    >>> bool(display.errors[0] > display.errors[-1])
+    True
+    """
+
+    at: Prediction
+    fact: Fact
+    values: list[float]
+    predictions: list[Prediction]
+
+    @classmethod
+    def from_prediction(cls, at: Prediction, over: Fact = "epsilon", *, ax: Any = None) -> Self:
+        """Draw the errors around a prediction; the point is the prediction itself."""
+        if over not in ("epsilon", "n"):
+            msg = f"over must be 'epsilon' or 'n', got {over!r}."
+            raise ValueError(msg)
+        here = getattr(at, over)
+        values = [value for value in here * FACTORS if over == "n" or value <= LARGEST_EPSILON]
+        if over == "n":
+            values = sorted({max(2, round(value)) for value in values})
+        found = [at.changed(**{over: value}) for value in values]
+        return cls(at, over, values, found).plot(ax)
+
+    @property
+    def errors(self) -> list[float]:
+        """d² of algorithm="auto"."""
+        return [found.error for found in self.predictions]
+
+    def _draw(self, ax: Any) -> None:
+        pca = [found.pca_error for found in self.predictions]
+        most = self.at.r * pi**2 / 4.0
+        ax.plot(self.values, self.errors, color=BLUE, lw=2.0, label='algorithm="auto"')
+        ax.plot(self.values, pca, color=ORANGE, ls="--", label="private PCA, outliers on all sides")
+        ax.axhline(USEFUL, color=GREY, lw=0.8, ls=":", label="useful up to here")
+        ax.axhline(most, color=GREY, lw=0.8)
+        ax.text(1.0, 1.05 * most, "the largest possible error", fontsize=8, color=GREY,
+                ha="right", va="bottom", transform=ax.get_yaxis_transform())  # fmt: skip
+        here = getattr(self.at, self.fact)
+        ax.plot([here], [self.at.error], "o", color=INK, ms=6, label="this plan")
+        weak = [v for v, p in zip(self.values, self.predictions, strict=True) if p.kappa < WEAK]
+        if weak:
+            ax.axvspan(self.values[0], weak[-1], color=GREY, alpha=0.1, lw=0)
+            ax.text(0.03, 0.04, "grey: too weak a signal for steps", fontsize=8, color=GREY,
+                    transform=ax.transAxes)  # fmt: skip
+        ax.set(xscale="log", yscale="log", xlim=(self.values[0], self.values[-1]))
+        name = "ε" if self.fact == "epsilon" else "rows"
+        tidy(ax, x=name, y="expected squared error d²")
+        ax.set_ylim(min(self.errors) / 6.0, 2.5 * most)
+        ax.legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.92))
 
 
 def draw_expected_error(prediction: Prediction) -> Any:
     """Return a figure of two panels: d² over ε at this n, and over n at this ε."""
-    figure = new_figure(9.0, 3.8)
+    figure = new_figure(9.6, 4.2)
     left, right = figure.subplots(1, 2, sharey=True)
-    _panel(left, "epsilon", prediction)
-    _panel(right, "n", prediction)
-    left.set_ylabel("expected squared error d²")
-    left.legend(frameon=False, fontsize=8)
-    figure.suptitle(
+    PlannerDisplay.from_prediction(prediction, "epsilon", ax=left)
+    PlannerDisplay.from_prediction(prediction, "n", ax=right)
+    right.set_ylabel("")
+    right.get_legend().remove()
+    title = (
         f"{prediction.n} rows × {prediction.D} columns, {prediction.r} components, "
-        f"{prediction.inlier_share:.0%} inliers, noise {prediction.inlier_noise:g}",
-        fontsize=10,
-        color=INK,
+        f"{prediction.inlier_share:.0%} inliers, noise {prediction.inlier_noise:g}"
     )
+    figure.suptitle(title, fontsize=10, color=INK)
     figure.tight_layout()
     return figure
-
-
-def _panel(axes: Any, name: str, at: Prediction) -> None:
-    """Draw both methods over one of the facts."""
-    here = getattr(at, name)
-    values = [value for value in here * FACTORS if name == "n" or value <= LARGEST_EPSILON]
-    if name == "n":
-        values = sorted({max(2, round(value)) for value in values})
-    found = [at.changed(**{name: value}) for value in values]
-    limit = at.r * (np.pi / 2) ** 2
-    axes.plot(values, np.minimum([p.error for p in found], limit), color=BLUE, label="auto")
-    pca = np.minimum([p.pca_error for p in found], limit)
-    axes.plot(values, pca, color=ORANGE, ls="--", label="private PCA (no outliers)")
-    axes.axhline(USEFUL, color=GREY, lw=0.8, ls=":")
-    axes.plot([here], [at.error], "o", color=INK, ms=5)
-    axes.set(xscale="log", yscale="log", xlabel="ε" if name == "epsilon" else "rows")
-    axes.grid(alpha=0.2)

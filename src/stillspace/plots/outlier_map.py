@@ -2,20 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from stillspace.diagnostics import OutlierMap
-from stillspace.plots._figure import BLUE, GREEN, GREY, INK, ORANGE, new_figure
+from stillspace.diagnostics import OutlierMap, diagnose
+from stillspace.estimators import RobustPCA
+from stillspace.plots._display import Display
+from stillspace.plots._figure import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure, tidy
 
-VERMILION = "#D55E00"
 _STYLES = {
     "regular": (BLUE, "o", "regular"),
     "good leverage": (GREEN, "^", "good leverage: on the subspace, far out"),
     "orthogonal outlier": (ORANGE, "s", "orthogonal outlier: off the subspace"),
     "bad leverage": (VERMILION, "D", "bad leverage: off it and far out"),
 }
+
+
+@dataclass(eq=False)
+class OutlierMapDisplay(Display):
+    """All rows by score distance and orthogonal distance, with the cut-offs.
+
+    Rows of private data must not be published as points: the map shows them.
+
+    Examples
+    --------
+    >>> from stillspace import RobustPCA
+    >>> from stillspace.datasets import make_haystack
+    >>> from stillspace.plots import OutlierMapDisplay
+    >>> X = make_haystack(200, 6, 2, inlier_noise=0.1, random_state=0).X
+    >>> display = OutlierMapDisplay.from_estimator(RobustPCA(2).fit(X), X)
+    >>> int(display.found.outliers.sum()) > 50
+    True
+    """
+
+    found: OutlierMap
+    named: int = 5
+    """Number of outliers that have their row number, the farthest first."""
+    watermark: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        fit: Any,
+        X: Any,
+        *,
+        false_alarms: float = 0.025,
+        named: int = 5,
+        rows_may_be_seen: bool = False,
+        ax: Any = None,
+    ) -> Self:
+        """Diagnose the rows of X (`stillspace.diagnostics.diagnose`) and draw the map."""
+        found = diagnose(fit, X, false_alarms=false_alarms, rows_may_be_seen=rows_may_be_seen)
+        mark = "" if isinstance(fit, RobustPCA) else "shows rows: not private"
+        return cls(found, named, mark).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        found, kinds = self.found, self.found.kinds
+        for kind, (colour, marker, label) in _STYLES.items():
+            at = kinds == kind
+            ax.scatter(
+                found.score_distance[at],
+                found.orthogonal_distance[at],
+                s=18,
+                color=colour,
+                marker=marker,
+                alpha=0.6,
+                linewidths=0,
+                label=f"{label} ({int(np.count_nonzero(at))})",
+            )
+        ax.axvline(found.score_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
+        ax.axhline(found.orthogonal_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
+        _name_farthest(ax, found, self.named)
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(bottom=-0.015 * ax.get_ylim()[1])  # rows on the subspace itself are seen whole
+        tidy(
+            ax,
+            x="score distance: how far out along the subspace",
+            y="orthogonal distance: how far from the subspace",
+        )
+        ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, frameon=False, fontsize=8)
+        if self.watermark:
+            ax.text(0.5, 0.5, self.watermark, transform=ax.transAxes, fontsize=20, rotation=25,
+                    ha="center", va="center", color=VERMILION, alpha=0.45, zorder=9)  # fmt: skip
 
 
 def draw_outlier_map(found: OutlierMap, *, title: str = "Outlier map", named: int = 5) -> Any:
@@ -26,36 +96,10 @@ def draw_outlier_map(found: OutlierMap, *, title: str = "Outlier map", named: in
     figure = new_figure(7.2, 5.4)
     ax = figure.subplots()
     figure.subplots_adjust(left=0.1, right=0.97, top=0.8, bottom=0.11)
-    kinds = found.kinds
-    for kind, (colour, marker, label) in _STYLES.items():
-        at = kinds == kind
-        count = int(np.count_nonzero(at))
-        ax.scatter(
-            found.score_distance[at],
-            found.orthogonal_distance[at],
-            s=18,
-            color=colour,
-            marker=marker,
-            alpha=0.6,
-            linewidths=0,
-            label=f"{label} ({count})",
-        )
-    ax.axvline(found.score_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
-    ax.axhline(found.orthogonal_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
-    _name_farthest(ax, found, named)
-    ax.set_xlim(left=0.0)
-    ax.set_ylim(bottom=-0.015 * ax.get_ylim()[1])  # rows on the subspace itself are seen whole
-    ax.set_xlabel("score distance: how far out along the subspace", color=GREY)
-    ax.set_ylabel("orthogonal distance: how far from it", color=GREY)
-    ax.tick_params(colors=GREY)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    OutlierMapDisplay(found, named).plot(ax)
     figure.text(0.1, 0.965, title, va="top", fontsize=13, fontweight="bold", color=INK)
     note = f"dashed: cut-offs that {found.false_alarms:.1%} of clean rows pass"
     figure.text(0.97, 0.96, note, va="top", ha="right", fontsize=8.5, color=GREY)
-    figure.legend(
-        loc="upper left", bbox_to_anchor=(0.085, 0.925), ncols=2, frameon=False, fontsize=8.5
-    )
     return figure
 
 

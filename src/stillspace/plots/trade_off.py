@@ -2,57 +2,92 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import log, sqrt
 from textwrap import fill
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.audit import AuditReport, Claim
-from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure
+from stillspace.plots._display import Display
+from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure, tidy
 
 _POINTS = 400
 _CURVE_POINTS = 60
-_BAND = 1.96
+_CHANCE = 0.05
+"""The probability with which an attack on a mechanism that keeps its claim enters the region."""
+
+
+@dataclass(eq=False)
+class AuditDisplay(Display):
+    """What an attack gained over guessing, 1 − FPR − FNR, and what the claim allows.
+
+    No test of a mechanism that keeps its claim lies above the claimed line on average. A finite
+    number of runs scatters around that average. So the region "more than is claimed" begins where
+    chance ends: by the inequality of Dvoretzky, Kiefer and Wolfowitz both error rates are within
+    their margins at all thresholds together, but for 5 % of audits. The bounds of the report do
+    not come from this region.
+    """
+
+    report: AuditReport
+
+    @classmethod
+    def from_report(cls, report: AuditReport, *, ax: Any = None) -> Self:
+        """Draw an audit (`stillspace.audit.audit`)."""
+        return cls(report).plot(ax)
+
+    @property
+    def margins(self) -> tuple[float, float]:
+        """How far chance moves the false-positive and the false-negative rate."""
+        coins = self.report.coins[self.report.counted_from :]
+        ones = int(coins.sum())
+        counts = max(len(coins) - ones, 1), max(ones, 1)
+        first, second = (sqrt(log(4.0 / _CHANCE) / (2.0 * count)) for count in counts)
+        return first, second
+
+    def beyond_chance(self, fpr: FloatArray) -> FloatArray:
+        """Return the false-negative rates below which chance does not explain an attack."""
+        positive, negative = self.margins
+        return np.asarray(_claimed_errors(self.report.claim, fpr + positive) - negative)
+
+    def _draw(self, ax: Any) -> None:
+        fpr, fnr = self.report.rates()
+        grid = np.linspace(0.0, 1.0, _POINTS)
+        least = _claimed_errors(self.report.claim, grid)
+        edge = 1.0 - grid - np.maximum(self.beyond_chance(grid), 0.0)
+        ax.axhline(0.0, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), label="guessing")
+        ax.plot(grid, 1.0 - grid - least, color=BLUE, linewidth=2.0, label="claimed, at most")
+        ax.plot(fpr, 1.0 - fpr - fnr, color=INK, linewidth=1.4, label="this attack")
+        top = 1.25 * max(float(np.max(1.0 - fpr - fnr)), float(np.max(edge)), 0.05)
+        ax.fill_between(grid, edge, np.maximum(edge, top), color=ORANGE, alpha=0.16, linewidth=0,
+                        label="more than is claimed, beyond chance")  # fmt: skip
+        ax.set(xlim=(0, 1), ylim=(min(float(np.min(1.0 - fpr - fnr)), 0.0) - 0.02, top))
+        ax.legend(frameon=False, fontsize=8, loc="upper right")
+        tidy(ax, x="false-positive rate", y="gain over guessing, 1 − FPR − FNR")
 
 
 def draw_trade_off(report: AuditReport) -> Any:
     """Return a figure with the claimed and the empirical trade-off, as they are and magnified.
 
-    Left, false negatives against false positives; right, what both leave to certainty,
-    1 − FPR − FNR: no test of a mechanism that keeps its claim lies above the line on average.
-    The band is ±1.96 standard errors at each point; it does not hold for all of them together,
-    and the bounds in the report do not come from it.
+    Left, false negatives against false positives; right, what both leave to certainty
+    (`AuditDisplay`).
     """
     fpr, fnr = report.rates()
     claimed = np.linspace(0.0, 1.0, _POINTS)
-    least = _claimed_errors(report.claim, claimed)
+    display = AuditDisplay(report)
     figure = new_figure(9.0, 4.9)
     left, right = figure.subplots(1, 2)
     figure.subplots_adjust(left=0.075, right=0.98, top=0.83, bottom=0.22, wspace=0.24)
-    left.fill_between(claimed, 0.0, least, color=ORANGE, alpha=0.14, linewidth=0)
+    limit = np.clip(display.beyond_chance(claimed), 0.0, 1.0)
+    left.fill_between(claimed, 0.0, limit, color=ORANGE, alpha=0.16, linewidth=0)
     left.plot(claimed, 1.0 - claimed, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)))
-    left.plot(claimed, least, color=BLUE, linewidth=2.0)
+    left.plot(claimed, _claimed_errors(report.claim, claimed), color=BLUE, linewidth=2.0)
     left.plot(fpr, fnr, color=INK, linewidth=1.4)
-    left.text(0.05, 0.06, "below the line: more than is claimed", color=GREY, fontsize=8.5)
-    left.set(xlim=(0, 1), ylim=(0, 1), ylabel="false-negative rate")
-    error = _standard_error(report, fpr, fnr)
-    gain = 1.0 - fpr - fnr
-    right.axhline(0.0, color=GREY, linewidth=1.0, linestyle=(0, (4, 3)), label="guessing")
-    right.plot(claimed, 1.0 - claimed - least, color=BLUE, linewidth=2.0, label="claimed, at most")
-    right.fill_between(
-        fpr, gain - _BAND * error, gain + _BAND * error, color=INK, alpha=0.14, linewidth=0
-    )
-    right.plot(fpr, gain, color=INK, linewidth=1.4, label="this attack")
-    right.set(xlim=(0, 1), ylabel="gain over guessing, 1 − FPR − FNR")
-    for ax in (left, right):
-        ax.set_xlabel("false-positive rate", color=INK, fontsize=9)
-        ax.tick_params(labelsize=8, colors=GREY)
-        for side in ax.spines.values():
-            side.set_color("#C8C8C8")
-    right.legend(frameon=False, fontsize=9, loc="upper right")
-    low, high = right.get_ylim()
-    right.set_ylim(low, high + 0.28 * (high - low))  # room for the legend
+    left.set(xlim=(0, 1), ylim=(0, 1))
+    tidy(left, x="false-positive rate", y="false-negative rate")
+    display.plot(right)
     title = (
         f"Audit: epsilon is at least {report.epsilon:.3g}, claimed is {report.claim.epsilon:.3g}"
     )
@@ -74,16 +109,10 @@ def _claimed_errors(claim: Claim, fpr: FloatArray) -> FloatArray:
     if curve is not None and np.isfinite(claim.epsilon):
         grid = np.linspace(0.0, 2.0 * claim.epsilon, _CURVE_POINTS)
         pairs += [(float(e), curve.get_delta(float(e))) for e in grid]
+    fpr = np.minimum(fpr, 1.0)
     least = np.zeros_like(fpr)
     for epsilon, delta in pairs:
         shrink = np.exp(-min(epsilon, 700.0))
         both = (1.0 - delta - fpr / shrink, shrink * (1.0 - delta - fpr))
         least = np.maximum(least, np.maximum(*both))
     return np.asarray(least)
-
-
-def _standard_error(report: AuditReport, fpr: FloatArray, fnr: FloatArray) -> FloatArray:
-    coins = report.coins[report.counted_from :]
-    positives = max(int(coins.sum()), 1)
-    negatives = max(len(coins) - positives, 1)
-    return np.asarray(np.sqrt(fpr * (1 - fpr) / negatives + fnr * (1 - fnr) / positives))

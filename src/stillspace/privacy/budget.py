@@ -11,6 +11,7 @@ from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 from stillspace._checks import checked_delta, checked_epsilon, checked_whole
+from stillspace._html import facts_in_html
 from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
@@ -72,7 +73,7 @@ class Budget:
     >>> from stillspace.datasets import make_haystack
     >>> X = make_haystack(1000, 5, 2, random_state=0).X
     >>> budget = Budget(os.path.join(tempfile.mkdtemp(), "ledger.db"), epsilon=3, delta=1e-5)
-    >>> fit = PrivatePCA(2, epsilon=1.0, delta=1e-6, budget=budget).fit(X)
+    >>> fit = PrivatePCA(2, epsilon=1.0, delta=1e-6, budget=budget, center=None).fit(X)
     >>> 0 < budget.spent() < 0.2, len(budget.entries())
     (True, 1)
     """
@@ -294,6 +295,20 @@ class Budget:
 
     def __repr__(self) -> str:
         return f"Budget({self._path!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the ledger for a notebook: what is spent, and by which fits."""
+        shares, entries = self.shares(), self.entries()
+        facts = [
+            ("all fits together", f"ε = {self.epsilon:g}, δ = {self.delta:g}"),
+            ("spent", f"{_percent(self._ledger.tally().share)} by {len(entries)} fits"),
+            ("one more fit may have", f"ε up to {_down(self.largest_epsilon())}"),
+        ]
+        lines = (
+            f"{entry.time[:16]} {entry.name}: {share:.2%} {entry.note}".rstrip()
+            for entry, share in zip(entries, shares, strict=True)
+        )
+        return facts_in_html(f"Budget {os.path.basename(self._path)}", facts, lines, folded="Fits")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Budget):

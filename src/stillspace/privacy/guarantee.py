@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from stillspace._html import facts_in_html
 from stillspace.privacy.accounting import PrivacyCurve, privacy_curve
 from stillspace.privacy.events import ComposedEvent, Relation, check_relation
 from stillspace.privacy.gaussian import check_delta
@@ -116,6 +117,16 @@ class Guarantee:
         shown += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
         stated = ", as stated by the file" if self.stated_by_file else ""
         return f"Guarantee({', '.join(shown)}{stated})"
+
+    def _repr_html_(self) -> str:
+        """Return the guarantee for a notebook: the numbers, and what they rest on folded in."""
+        text = " ".join(self._promise()[:2] if self.private else self._no_promise())
+        title = "Privacy guarantee" if self.private else "No privacy guarantee"
+        facts = [("in words", text)]
+        if self.private:
+            facts.insert(0, ("ε, δ", f"{_number(self.epsilon)}, {_number(self.delta or 0.0)}"))
+            facts.insert(1, ("data sets that differ in", self.neighboring_relation))
+        return facts_in_html(title, facts, self.assumptions)
 
     def _promise(self) -> list[str]:
         k = self.event.rows_per_person

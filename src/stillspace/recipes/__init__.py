@@ -119,7 +119,7 @@ ROBUST: dict[str, Recipe] = {
 PRIVATE: dict[str, Recipe] = {
     "auto": Recipe(newton, chooses=True),
     "dp-newton": Recipe(newton, chooses=True),
-    "dp-pca": Recipe(pca, chooses=True),
+    "dp-pca": Recipe(pca, ("start",), chooses=True),
     "ptr": Recipe(ptr, ("width",)),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),
     "dp-sggd": Recipe(partial(glad, sampled=True), (*_SHARED, *_BATCH, "geometry")),

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
+from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.pictures import length_counts, map_bins
@@ -40,7 +42,7 @@ from stillspace.privacy import mu_from_budget
 from stillspace.recipes import draft_plan
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
-from stillspace.rows.maps import Affine, Clip, View, paired
+from stillspace.rows.maps import Affine, Clip, Sphere, View, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Standardised:
 
     center: bool
     scale: bool
+    bounds: FrozenArray | None = None
+    """Public ranges of the columns, (columns, 2); NaN where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,11 @@ class Shares:
     narrow: float = 0.35
     """The second moment whose leading eigenvectors wide rows are narrowed to (docs/wide.md)."""
     summary: float = 0.05
-    """Each summary."""
+    """Each summary but the certificate."""
     map_length: float = 0.01
     """Of the summary "scores": the counts of lengths that say how far the map reaches."""
+    certificate: float = 0.2
+    """The certificate: one of its sums has D(D + 1)/2 entries."""
 
 
 SHARES = Shares()
@@ -107,6 +113,15 @@ def _scree(facts: Facts, view: View) -> tuple[Stage, ...]:  # noqa: ARG001
     return (ScreeStage(Reading("scree", facts.release(SecondMoment(facts.D))), SHARES.summary),)
 
 
+def _certificate(facts: Facts, view: View) -> tuple[Stage, ...]:
+    if not isinstance(view[-1], Sphere):
+        msg = "A certificate is about rows on the unit sphere; leave norm_bound out."
+        raise ValueError(msg)
+    method = CertificateMethod(facts.D, facts.r)
+    plan = AdaptivePlan("certificate", method, facts.n, facts.relation, facts.rows_per_person)
+    return (SummaryStage(plan, SHARES.certificate, facts.r),)
+
+
 def _sd_of_counts(facts: Facts, share: float) -> float:
     """Return the standard deviation of the noise on a count of rows that gets this share."""
     assert facts.epsilon is not None
@@ -120,6 +135,7 @@ SUMMARIES: Mapping[str, Callable[[Facts, View], tuple[Stage, ...]]] = {
     "distances": _distances,
     "scores": _scores,
     "scree": _scree,
+    "certificate": _certificate,
 }
 
 
@@ -180,7 +196,7 @@ def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View)
         raise ValueError(msg)
     affine = view[0]
     assert isinstance(affine, Affine)
-    method = Standardiser(columns, affine.missing)
+    method = Standardiser(columns, affine.missing, wanted.bounds)
     plan = AdaptivePlan("standardiser", method, facts.n, facts.relation, facts.rows_per_person)
     return StandardiseStage(plan, standardiser_share(kappa), wanted.center, wanted.scale)
 

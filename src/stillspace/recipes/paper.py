@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +26,10 @@ from stillspace.plans.fixed import (
     RandomStart,
     RunStart,
     Start,
-    WishartStart,
 )
+from stillspace.plans.legacy import ExponentialStart, WishartStart
 from stillspace.plans.protocol import AnyPlan
+from stillspace.plans.release import Release
 from stillspace.privacy import privacy_curve
 from stillspace.recipes.facts import Facts, Options
 from stillspace.recipes.options import (
@@ -37,15 +40,23 @@ from stillspace.recipes.options import (
     named_sampling,
 )
 
+REAPER_STARTS = ("reaper", "gd-reap", "sgd-reap", "md-reap", "smd-reap")
+"""Starts from a run of one of the paper's convex methods; "reaper" is "gd-reap"."""
+
+_UNACCOUNTED = {
+    "wishart": "The Wishart mechanism is not differentially private",
+    "exponential": "The sampler of the exponential mechanism is not proved in floating point",
+}
+
 START_SHARE = 0.2
 """Part of μ² that a private PCA start gets."""
 
 
 def named_start(facts: Facts, options: Options, default: str) -> Start:
     """Return the start that the user named, or gave as an array."""
-    start = options.get("start", default)
+    start: Any = options.get("start", default)
     share = checked_positive("share", options.get("share", START_SHARE))
-    named = isinstance(start, str) and start in ("pca", "reaper")
+    named = isinstance(start, str) and start in ("pca", *REAPER_STARTS)
     if "share" in options and not named:
         msg = "A start that reads no rows takes no share of the budget; leave share out."
         raise ValueError(msg)
@@ -54,22 +65,31 @@ def named_start(facts: Facts, options: Options, default: str) -> Start:
     makers: dict[str, Callable[[], Start]] = {
         "pca": lambda: MomentStart(facts.release(SecondMoment(facts.D)), share),
         "random": lambda: RandomStart(facts.D, facts.r),
-        "reaper": lambda: RunStart(reaper(facts, {}, WaterFilling(facts.r)), share),
+        **{name: partial(_reaper_start, facts, name, share) for name in REAPER_STARTS},
         "paper-matrix": lambda: PaperMatrixStart(facts.D),
-        "wishart": lambda: _wishart(facts),
+        "wishart": lambda: WishartStart(*_unaccounted(facts, start)),
+        "exponential": lambda: ExponentialStart(*_unaccounted(facts, start)),
     }
     return choice("start", start, makers)()
 
 
-def _wishart(facts: Facts) -> WishartStart:
-    """Return the paper's own dp-PCA, which is not private: only where nothing is promised."""
+def _reaper_start(facts: Facts, name: str, share: float) -> RunStart:
+    """Return the start from a run of a REAPER method."""
+    make = mirror if "md" in name else water_filling
+    plan = make(facts, {}, sampled=name.startswith("s"))
+    name = "dp-gd-reap" if name == "reaper" else f"dp-{name}"
+    return RunStart(replace(plan, name=name), share)
+
+
+def _unaccounted(facts: Facts, start: str) -> tuple[Release, float]:
+    """Return what a mechanism without a guarantee needs: only where nothing is promised."""
     if facts.epsilon is None or facts.calibration != "as-printed":
         msg = (
-            "The Wishart mechanism is not differentially private; start='wishart' is for "
-            "calibration='as-printed' only: use start='pca', Gaussian noise on the second moment."
+            f"{_UNACCOUNTED[start]}; start={start!r} is for calibration='as-printed' only: use "
+            "start='pca', Gaussian noise on the second moment."
         )
         raise NotAccountedError(msg)
-    return WishartStart(replace(facts.release(SecondMoment(facts.D)), z=0.0), facts.epsilon)
+    return replace(facts.release(SecondMoment(facts.D)), z=0.0), facts.epsilon
 
 
 def _checked_basis(facts: Facts, start: FloatArray) -> FloatArray:
@@ -145,11 +165,18 @@ def mirror(facts: Facts, options: Options, *, sampled: bool = False) -> Plan:
 
 
 def pca(facts: Facts, options: Options) -> Plan:
-    """(dp-)PCA: the start alone, with the whole budget."""
-    if facts.calibration == "as-printed":  # what the paper cites for it
-        start: Start = named_start(facts, options, "wishart")
+    """(dp-)PCA: the start alone, with the whole budget.
+
+    As printed it is one of the two mechanisms that the paper cites: "wishart" in its text and
+    "exponential" in its figure of the map.
+    """
+    known = tuple(_UNACCOUNTED) if facts.calibration == "as-printed" else ("pca",)
+    name = options.get("start", known[0])
+    if isinstance(name, str) and name in _UNACCOUNTED:
+        start = named_start(facts, options, name)  # refuses it where something is promised
     else:
-        start = named_start(facts, {**options, "share": 1.0}, "pca")
+        choice("mechanism of dp-pca", name, dict.fromkeys(known))
+        start = named_start(facts, {"share": 1.0}, "pca")
     return Plan(name="", start=start, release=None, geometry=Polar(facts.r), n_components=facts.r)
 
 

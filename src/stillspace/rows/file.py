@@ -14,9 +14,18 @@ from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels import jobs, scores
 from stillspace.rows.maps import Project, RowMap, Sketch
 from stillspace.rows.memory import MemoryRows
-from stillspace.rows.reading import Piece, Reader, reader_of
+from stillspace.rows.pairs import PairedRows, pair_block
+from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.stored import NO_INDEX, Factors, Ones, Scaling, Stored, stored
+from stillspace.rows.stored import (
+    NO_INDEX,
+    Factors,
+    Ones,
+    Scaling,
+    Stored,
+    loaded_and_measured,
+    stored,
+)
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
@@ -66,8 +75,16 @@ class RowTable:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice | IntArray) -> Any:
-        """Return rows of a slice without a step, or of an array of row numbers."""
+    def __getitem__(self, rows: slice | IntArray | tuple[slice, slice]) -> Any:
+        """Return rows of a slice without a step, or of an array of row numbers.
+
+        `table[:, a:b]` are columns of all rows.
+        """
+        if isinstance(rows, tuple):
+            if rows[0] != slice(None):
+                msg = "Columns of a file are sliced for all rows."
+                raise ValueError(msg)
+            return self._columns(*rows[1].indices(self.shape[1])[:2])
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step != 1:
@@ -80,6 +97,19 @@ class RowTable:
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return found[back]
+
+    def _columns(self, start: int, stop: int) -> Any:
+        """Return columns of all rows: by themselves if the source can, else from a pass."""
+        columns = getattr(self.source, "columns", None)
+        if columns is not None:
+            return columns(start, stop)
+        step = max(self.reader.rows, 1)
+        parts = [
+            self[at : at + step][:, start:stop] for at in range(0, max(self.shape[0], 1), step)
+        ]
+        if sparse.issparse(parts[0]):
+            return sparse.vstack(parts, format="csr")
+        return np.concatenate(parts)
 
     def _run(self, start: int, stop: int) -> Any:
         if start == stop:
@@ -138,6 +168,10 @@ class CodedSource:
         """As before."""
         return self.source.describe()
 
+    def columns(self, start: int, stop: int) -> Any:
+        """Return columns of all rows."""
+        return self._coded(RowTable(self.source)[:, start:stop])
+
     def _coded(self, rows: Any) -> Any:
         cells = rows.data if sparse.issparse(rows) else rows
         cells[np.isnan(cells)] = self.code
@@ -149,6 +183,8 @@ class FileStored:
     """Rows of a table in a file, as `Stored`."""
 
     table: RowTable
+    cache: BlockCache | None = None
+    """Where chosen rows come from, if they are the rows of pairs."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -161,16 +197,16 @@ class FileStored:
         return self.table.dtype
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (D, b) with scaled rows."""
-        b, done = XT.shape[1], 0
+        """Fill `X` (b, width) with scaled rows."""
+        b, done = len(X), 0
         for piece, chosen, some in self._pieces(index, factors, start, start + b, max(b, 1)):
             part = stored(piece.X)
-            width = piece.high - piece.low
+            count = piece.high - piece.low
             rows = chosen if len(chosen) else np.arange(piece.low, piece.high)
-            part.load(rows, 0, scaling, some, XT[:, done : done + width])
-            done += width
+            part.load(rows, 0, scaling, some, X[done : done + count])
+            done += count
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
@@ -180,6 +216,12 @@ class FileStored:
             run = jobs.Span(chosen, piece.low, piece.high, span.block)
             adder.add(*stored(piece.X).loader, scaling.cells, some, run)
         adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)
 
     def _pieces(
         self, index: IntArray, factors: Factors, start: int, stop: int, block: int
@@ -191,6 +233,7 @@ class FileStored:
                 some = factors[piece.first : piece.first + piece.X.shape[0]]
                 yield piece, NO_INDEX, some
             return
+        chosen_from = reader if self.cache is None else self.cache
         step = max(reader.rows // block, 1) * block
         for at in range(start, stop, step):
             numbers = index[at : min(at + step, stop)]
@@ -198,7 +241,7 @@ class FileStored:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
             ascending = numbers[order]
-            piece = Piece(reader.take(ascending), 0, 0, len(numbers))
+            piece = Piece(chosen_from.take(ascending), 0, 0, len(numbers))
             yield piece, back, factors[ascending]
 
 
@@ -224,32 +267,39 @@ class NarrowedRows:
         return np.dtype(np.float64)
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (width, b); the cells of narrower rows are never centred."""
+        """Fill `X` (b, width); the cells of narrower rows are never centred."""
         assert scaling.plain
-        b = XT.shape[1]
+        b, m = len(X), self.shape[1]
         numbers = index[start : start + b] if len(index) > 0 else np.arange(start, start + b)
-        wide = np.empty((self.source.shape[1], b))
+        wide = np.empty((b, self.source.shape[1]))
         with np.errstate(all="ignore"):  # which warnings appear depends on the rows
             self.source.load(index, start, self.scaling, self.factors, wide)
             narrow = self._narrow(wide)
-            scales = factors[numbers]
-            XT[:] = np.where(scales == 0.0, 0.0, narrow * scales)
+            scales = factors[numbers][:, None]
+            X[:, :m] = np.where(scales == 0.0, 0.0, narrow * scales)
+        X[:, m:] = 0.0
 
     def _narrow(self, wide: FloatArray) -> AnyArray:
         if isinstance(self.row_map, Sketch):
-            return self.row_map.columns(wide)
-        return scores(wide, self.row_map.basis.array)
+            return self.row_map.block(wide)
+        return scores(wide.T, self.row_map.basis.array).T
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
         adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
         for at in range(span.start, span.stop, span.block):
-            XT = np.empty((self.shape[1], min(span.block, span.stop - at)))
-            self.load(span.chosen, at, scaling, factors, XT)
-            adder.add_block(XT)
+            X = np.empty((min(span.block, span.stop - at), self.shape[1]))
+            self.load(span.chosen, at, scaling, factors, X)
+            adder.add_block(X)
         adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)
 
 
 class FileRows(MemoryRows):
@@ -281,6 +331,15 @@ class FileRows(MemoryRows):
 
     def _like(self, **facts: Any) -> FileRows:
         return FileRows(self.table, **facts)
+
+    def paired(self, pairs: IntArray) -> FileRows:
+        """Return the differences of pairs of rows; both blocks of rows of a pair are read once."""
+        source = self._source
+        if isinstance(source, FileStored):
+            length = pair_block(*source.shape)
+            source = FileStored(self.table, BlockCache(self.table.source, length))
+        paired = PairedRows.of(source, pairs)
+        return self._like(source=paired, scaling=self._scaling, bounded=False)
 
     def _narrowed(self, row_map: RowMap) -> Stored:
         """Return narrower rows: in memory if they are few, else read again for every pass."""

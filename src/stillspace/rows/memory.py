@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -11,21 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import column_norms, residual_to_basis, scores
-from stillspace.kernels.jobs import Span, filled
+from stillspace.kernels.jobs import Measure, Span, filled
 from stillspace.kernels.storage import inverse_norms
-from stillspace.rows.layout import STANDARD, Job, Layout
+from stillspace.rows.layout import LONGEST_BLOCK, STANDARD, Job, Layout
 from stillspace.rows.levels import levels
 from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Project, RowMap, Sphere
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
-from stillspace.rows.sums import total_of
+from stillspace.rows.sums import PartSum, sum_of
 from stillspace.rows.threads import each
 
 _LARGE_SUM = 2**22
 """Entries of a sum of which no two threads get a copy of their own."""
+
+DISTANCES_NEAR = 2.0**-10
+"""Squared distances below this are those of computed residuals, as in robust fits."""
 
 _NOTHING: FloatArray = np.empty((0, 0))
 
@@ -144,11 +146,9 @@ class MemoryRows:
         layout = Layout.of(self.n_columns, self.n_columns)
 
         def measure(job: Job) -> None:
-            work = np.empty(24)
-            for at, XT, width in self._filled_blocks(NO_INDEX, job, layout):
-                out = found[at : at + width]
-                D, b = XT.shape
-                inverse_norms(XT.reshape(-1), D, b, norm_bound, work, out)
+            for at, X in self._wide_blocks(NO_INDEX, job, layout):
+                out = found[at : at + len(X)]
+                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out)
 
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
@@ -187,49 +187,59 @@ class MemoryRows:
     def _outside(self, directions: FloatArray, cosines: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows are in none of the caps."""
         kept = np.empty(self.n_rows, dtype=np.bool_)
-        layout = Layout.of(self.n_columns, self.n_columns)
 
-        def decide(job: Job) -> None:
-            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
-                for at, XT in self._blocks(NO_INDEX, job, layout):
-                    inside = np.any(scores(XT, directions) >= cosines[:, None], axis=0)
-                    kept[at : at + XT.shape[1]] = ~inside
+        def decide(at: int, Y: FloatArray, _: FloatArray) -> None:
+            kept[at : at + Y.shape[1]] = ~np.any(cosines[:, None] <= Y, axis=0)
 
-        for _ in each(decide, layout.jobs(self.n_rows)):
-            pass
+        self._each_measured(Measure(directions, None), decide)
         return kept
 
     def distances(self, V: FloatArray) -> FloatArray:
         """Return the distance of every scaled row to the span of V (D, r)."""
         found = np.empty(self.n_rows)
-        layout = Layout.of(self.n_columns, self.n_columns)
 
-        def measure(job: Job) -> None:
-            for at, XT in self._blocks(NO_INDEX, job, layout):
-                R, _ = residual_to_basis(XT, V)
-                found[at : at + XT.shape[1]] = column_norms(R)
+        def keep(at: int, _: FloatArray, distances: FloatArray) -> None:
+            found[at : at + len(distances)] = distances
 
-        for _ in each(measure, layout.jobs(self.n_rows)):
-            pass
+        self._each_measured(Measure(V, DISTANCES_NEAR), keep)
         return found
 
     def _projected(self, V: FloatArray) -> FloatArray:
         """Return the scores Vᵀx of every row, as rows.
 
-        Computed coordinate after coordinate, so that a row's scores have the same bits wherever
-        it stands.
+        Computed from a row's own cells in one order, so that a row's scores have the same bits
+        wherever it stands.
         """
         found = np.empty((self.n_rows, V.shape[1]))
-        layout = Layout.of(self.n_columns, self.n_columns)
 
-        def project(job: Job) -> None:
-            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
-                for at, XT in self._blocks(NO_INDEX, job, layout):
-                    found[at : at + XT.shape[1]] = scores(XT, V).T
+        def keep(at: int, Y: FloatArray, _: FloatArray) -> None:
+            found[at : at + Y.shape[1]] = Y.T
 
-        for _ in each(project, layout.jobs(self.n_rows)):
-            pass
+        self._each_measured(Measure(V, None), keep)
         return found
+
+    def _each_measured(
+        self, wanted: Measure, use: Callable[[int, FloatArray, FloatArray], None]
+    ) -> None:
+        """Measure all rows, some at a time, and hand over positions, scores and distances."""
+
+        def work(job: Job) -> None:
+            with np.errstate(all="ignore"):  # which warnings appear depends on the rows
+                for found in self._measured(wanted, NO_INDEX, job):
+                    use(*found)
+
+        for _ in each(work, Layout.of(self.n_columns, self.n_columns).jobs(self.n_rows)):
+            pass
+
+    def _measured(
+        self, wanted: Measure, index: IntArray, job: Job
+    ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Yield positions, scores and distances of at most LONGEST_BLOCK rows at a time."""
+        start, stop = job
+        block = Layout.of(self.n_columns, self.n_columns).block
+        for at in range(start, stop, LONGEST_BLOCK):
+            span = Span(index, at, min(at + LONGEST_BLOCK, stop), block)
+            yield at, *self._source.measure(wanted, self._scaling, self._factors, span)
 
     def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
@@ -239,14 +249,26 @@ class MemoryRows:
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+        count = self.n_rows if selection is None else len(selection)
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        layout = Layout.of(self.n_columns, prod(query.shape))
+        found = self.partial(query, point, layout.jobs(count), index=index)
+        return np.zeros(query.shape) if count == 0 else found.value()
+
+    def partial(
+        self,
+        query: RowSum,
+        point: FloatArray,
+        jobs: list[Job],
+        *,
+        first: int = 0,
+        index: IntArray = NO_INDEX,
+    ) -> PartSum:
+        """Return the sum over some jobs, the first of which has the number `first`."""
         if not self.bounded and getattr(query, "needs_bound", True):
             msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
             raise ValueError(msg)
         query = _with_code_as_stored(query, self._source.dtype)
-        count = self.n_rows if selection is None else len(selection)
-        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
-        if count == 0:
-            return np.zeros(query.shape)
         layout = Layout.of(self.n_columns, prod(query.shape))
 
         def job_sum(job: Job) -> FloatArray:
@@ -256,34 +278,37 @@ class MemoryRows:
                 span = Span(index, *job, layout.block)
                 self._source.add(terms, self._scaling, self._factors, span)
                 return out
+            wanted = query.measure(point) if hasattr(query, "measure") else None
+            if wanted is not None:
+                with np.errstate(all="ignore"):
+                    for _, Y, distances in self._measured(wanted, index, job):
+                        query.add_measured(Y, distances, point, out)  # type: ignore[attr-defined]
+                return out
             with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
                 for _, XT in self._blocks(index, job, layout):
                     query.add_block(XT, point, out)
             return out
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
-        parts = each(job_sum, layout.jobs(count), most)
-        return total_of(parts, query.shape, query.norm_bound)
+        return sum_of(each(job_sum, jobs, most), query.shape, query.norm_bound, first)
 
     def _blocks(
         self, index: IntArray, job: Job, layout: Layout
     ) -> Iterator[tuple[int, FloatArray]]:
         """Yield positions and blocks of scaled rows as columns, all in the same memory."""
-        for at, XT, width in self._filled_blocks(index, job, layout):
-            yield at, XT if XT.shape[1] == width else np.ascontiguousarray(XT[:, :width])
+        for at, X in self._wide_blocks(index, job, layout):
+            yield at, X[:, : self.n_columns].T
 
-    def _filled_blocks(
+    def _wide_blocks(
         self, index: IntArray, job: Job, layout: Layout
-    ) -> Iterator[tuple[int, FloatArray, int]]:
-        """Yield positions, blocks filled up with zero rows to a multiple of 8, and their widths."""
-        D = self.n_columns
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Yield positions and blocks of scaled rows, with zero columns up to a multiple of 8."""
         start, stop = job
-        memory = np.empty(D * filled(min(layout.block, stop - start)))
+        memory = np.empty((min(layout.block, stop - start), filled(self.n_columns)))
         for at in range(start, stop, layout.block):
-            width = min(layout.block, stop - at)
-            XT = memory[: D * filled(width)].reshape(D, filled(width))
-            self._source.load(index, at, self._scaling, self._factors, XT[:, :width])
-            yield at, XT, width
+            X = memory[: min(layout.block, stop - at)]
+            self._source.load(index, at, self._scaling, self._factors, X)
+            yield at, X
 
 
 def _with_code_as_stored(query: RowSum, dtype: Any) -> RowSum:

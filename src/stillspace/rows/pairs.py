@@ -10,17 +10,52 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs
 from stillspace.kernels.pairs import subtract_pairs
-from stillspace.rows.stored import Factors, Ones, Scaling, Stored
+from stillspace.rows.stored import Factors, Ones, Scaling, Stored, loaded_and_measured
+
+PAIR_CELLS = 2**21
+"""Cells of a block of rows whose partners all lie in one other block."""
 
 
-def draw_pairs(n: int, rng: np.random.Generator) -> IntArray:
+def pair_block(n: int, columns: int | None) -> int:
+    """Return the number of rows in a block: from the shape of the table alone.
+
+    A table of up to two blocks is one block. Otherwise there is an even number of blocks, all of
+    one length, and fewer rows than blocks are left over at the end.
+    """
+    length = n if columns is None else max(PAIR_CELLS // columns, 1)
+    if n <= 2 * length:
+        return max(n, 1)
+    return max(n // (2 * -(-n // (2 * length))), 1)
+
+
+def draw_pairs(n: int, rng: np.random.Generator, columns: int | None = None) -> IntArray:
     """Return ⌊n/2⌋ disjoint random pairs of row numbers, shape (⌊n/2⌋, 2).
 
     Drawn before any row is read and without looking at one: each row is in at most one pair, so
     replacing a row replaces one difference. With an odd n one row is in none.
+
+    With `columns` a long table is cut into blocks of rows. Blocks are paired at random, and each
+    row of a block gets a random partner in the other block: so a pass over the pairs reads each
+    block once. The rows left over at the end are paired among themselves.
     """
-    half = n // 2
-    return np.ascontiguousarray(rng.permutation(n)[: 2 * half].reshape(half, 2), dtype=np.int64)
+    length = pair_block(n, columns)
+    if length >= n:
+        return _random_pairs(np.arange(n), rng)
+    blocks = n // length // 2 * 2
+    order = rng.permutation(blocks).reshape(-1, 2)
+    pairs = np.empty((n // 2, 2), dtype=np.int64)
+    within = np.arange(length)
+    for k, (a, b) in enumerate(order.tolist()):
+        rows = pairs[k * length : (k + 1) * length]
+        rows[:, 0], rows[:, 1] = a * length + within, b * length + rng.permutation(length)
+    pairs[len(order) * length :] = _random_pairs(np.arange(blocks * length, n), rng)
+    return pairs
+
+
+def _random_pairs(numbers: IntArray, rng: np.random.Generator) -> IntArray:
+    half = len(numbers) // 2
+    drawn = rng.permutation(numbers)[: 2 * half].reshape(half, 2)
+    return np.ascontiguousarray(drawn, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +83,7 @@ class PairedRows:
         if pairs.size and not 0 <= pairs.min() <= pairs.max() < n:
             msg = "pairs must hold row numbers of the table."
             raise ValueError(msg)
-        first, second = (np.ascontiguousarray(column) for column in pairs.T)
-        return cls(source, first, second, Ones(n))
+        return cls(source, pairs[:, 0], pairs[:, 1], Ones(n))  # views: nothing is copied
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,24 +96,30 @@ class PairedRows:
         return self.source.dtype
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (D, b) with scaled differences, from position `start` of `index` or of all."""
-        D, b = XT.shape
-        stop = start + b
+        """Fill `X` (b, width) with scaled differences, from `start` of `index` or of all."""
+        stop = start + len(X)
         pairs = index[start:stop] if len(index) > 0 else np.arange(start, stop)
-        if b == 0:
+        if len(X) == 0:
             return
-        as_it_is, B = Scaling.of(D), np.empty_like(XT)
-        self.source.load(self.first[pairs], 0, as_it_is, self.ones, XT)
+        as_it_is, B = Scaling.of(self.shape[1]), np.empty_like(X)
+        self.source.load(self.first[pairs], 0, as_it_is, self.ones, X)
         self.source.load(self.second[pairs], 0, as_it_is, self.ones, B)
-        subtract_pairs(XT, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
+        subtract_pairs(X, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
-        memory = np.empty(self.shape[1] * min(span.block, span.stop - span.start))
+        most = min(span.block, span.stop - span.start)
+        adder, memory = jobs.RowAdder(terms, most), np.empty((most, self.shape[1]))
         for at in range(span.start, span.stop, span.block):
-            width = min(span.block, span.stop - at)
-            XT = memory[: self.shape[1] * width].reshape(-1, width)
-            self.load(span.chosen, at, scaling, factors, XT)
-            jobs.add_block(terms, XT)
+            X = memory[: min(span.block, span.stop - at)]
+            self.load(span.chosen, at, scaling, factors, X)
+            adder.add_block(X)
+        adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        return loaded_and_measured(self, wanted, scaling, factors, span)

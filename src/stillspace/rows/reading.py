@@ -146,6 +146,67 @@ class WindowReader:
             found.set_exception(error)
 
 
+class BlockCache:
+    """Blocks of rows that are read once and kept while pairs of their rows are asked for.
+
+    A pass over pairs needs two blocks at a time. Threads that are at the next pair of blocks, and
+    one block that is read anew, ask for a few more.
+    """
+
+    KEPT = 5
+
+    def __init__(self, source: RowSource, length: int) -> None:
+        self._source, self._length = source, length
+        self._blocks: OrderedDict[int, Future[Any]] = OrderedDict()
+        self._lock, self._reading = Lock(), Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockCache, (self._source, self._length)
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return rows by their numbers, which ascend."""
+        which = numbers // self._length
+        blocks, starts = np.unique(which, return_index=True)
+        if (
+            len(blocks) > self.KEPT - 2
+        ):  # pairs of the user's own: nothing would be found a second time
+            with self._reading:
+                return self._source.take(numbers)
+        ends = [*starts[1:].tolist(), len(numbers)]
+        found = [
+            self._block(k)[numbers[low:high] - k * self._length]
+            for k, low, high in zip(blocks.tolist(), starts.tolist(), ends, strict=True)
+        ]
+        if len(found) == 1:
+            return found[0]
+        stack = sparse.issparse(found[0])
+        return sparse.vstack(found, format="csr") if stack else np.concatenate(found)
+
+    def _block(self, k: int) -> Any:
+        with self._lock:
+            known = k in self._blocks
+            if not known:
+                self._blocks[k] = Future()
+            self._blocks.move_to_end(k)
+            while len(self._blocks) > self.KEPT:
+                self._blocks.popitem(last=False)
+            block = self._blocks[k]
+        if not known:
+            self._read(k, block)
+        return block.result()
+
+    def _read(self, k: int, block: Future[Any]) -> None:
+        start = k * self._length
+        try:
+            with self._reading:
+                end = min(start + self._length, self._source.shape[0])
+                block.set_result(self._source.read(start, end))
+        except BaseException as error:  # whoever asks for the block is told
+            with self._lock:
+                self._blocks.pop(k, None)
+            block.set_exception(error)
+
+
 def _window_reader(source: RowSource, rows: int) -> WindowReader:
     reader = WindowReader(source, 1)
     reader.rows = rows

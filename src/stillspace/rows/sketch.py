@@ -100,18 +100,18 @@ class Sketch:
         out = np.empty((n, self.n_components))
         with np.errstate(all="ignore"):
             for at in range(0, n, _BLOCK):
-                XT = np.empty((D, min(_BLOCK, n - at)))
-                rows.load(NO_INDEX, at, scaling, factors, XT)
-                out[at : at + XT.shape[1]] = self.columns(XT, entries).T
+                X = np.empty((min(_BLOCK, n - at), D))
+                rows.load(NO_INDEX, at, scaling, factors, X)
+                out[at : at + len(X)] = self.block(X, entries)
         return out
 
-    def columns(
-        self, XT: FloatArray, entries: tuple[IntArray, FloatArray] | None = None
+    def block(
+        self, X: FloatArray, entries: tuple[IntArray, FloatArray] | None = None
     ) -> FloatArray:
-        """Return the projections (m, b) of rows as columns (D, b)."""
+        """Return the projections (b, m) of rows (b, D)."""
         target, sign = self._entries() if entries is None else entries
-        part = np.zeros((self.n_components, XT.shape[1]))
-        add_projected(XT, target, sign, part)
+        part = np.zeros((len(X), self.n_components))
+        add_projected(X, target, sign, part)
         return part
 
     def __str__(self) -> str:

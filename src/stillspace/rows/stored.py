@@ -48,7 +48,7 @@ class Scaling:
         """Return a scaling of D columns; what is None does nothing."""
         return cls(
             np.zeros(D) if center is None else np.array(center, dtype=np.float64),
-            np.ones(D) if scale is None else 1.0 / scale,
+            np.ones(D) if scale is None else np.asarray(1.0 / scale),
             nan if missing is None else float(missing),
             center is None and scale is None and missing is None and not holes,
             holes,
@@ -56,11 +56,11 @@ class Scaling:
 
     @property
     def cells(self) -> jobs.Cells:
-        """As compiled code takes it."""
+        """As compiled code takes it: it reads whole groups of 8 entries, so both are filled up."""
         kind = storage.FILLED if self.holes else storage.PLACED
-        return jobs.Cells(
-            self.center, self.unit, self.missing, storage.AS_STORED if self.plain else kind
-        )
+        how = storage.AS_STORED if self.plain else kind
+        center, unit = jobs.filled_up(self.center), jobs.filled_up(self.unit)
+        return jobs.Cells(center, unit, self.missing, how)
 
 
 class Ones:
@@ -90,12 +90,20 @@ class Stored(Protocol):
         """Type of the stored cells."""
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT` (D, b) with scaled rows, from position `start` of `index`, or of the array."""
+        """Fill `X` (b, width) with scaled rows, from position `start` of `index`, or of the array.
+
+        The width is the number of columns or more; what is beyond them becomes zero.
+        """
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores (r, b) and distances (b), or no distances, of a run of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +129,23 @@ class _Loaded(ABC):
         """The loader and what it reads from."""
 
     def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, XT: FloatArray
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `XT`."""
-        numbers = _numbers(index, start, XT.shape[1])
-        jobs.load_rows(*self.loader, scaling.cells, factors[numbers], numbers, XT)
+        """Fill `X`."""
+        numbers = _numbers(index, start, len(X))
+        jobs.load_rows(*self.loader, scaling.cells, factors[numbers], numbers, X)
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
         every = factors[:] if isinstance(factors, Ones) else factors
         jobs.add_rows(*self.loader, terms, scaling.cells, every, span)
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        every = factors[:] if isinstance(factors, Ones) else factors
+        return jobs.measure_rows(*self.loader, wanted, scaling.cells, every, span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +168,15 @@ class SparseRows(_Loaded):
     def loader(self) -> Loader:
         """Data, columns and limits of the rows."""
         return storage.load_sparse, (self.X.data, self.X.indices, self.X.indptr)
+
+
+def loaded_and_measured(
+    rows: Stored, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+) -> tuple[FloatArray, FloatArray]:
+    """Return scores and distances of a run of blocks that no compiled function loads."""
+    X = np.empty((span.stop - span.start, rows.shape[1]))
+    rows.load(span.chosen, span.start, scaling, factors, X)
+    return jobs.measured(X.T, *wanted)
 
 
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:

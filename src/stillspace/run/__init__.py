@@ -42,8 +42,9 @@ def run(
 ) -> Result:
     """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
 
-    Rows without a bound go through the plan's view first. `point` is where a `Reading` asks.
-    `watch` is shown the points of the loop (not of a start's own loop), for experiments.
+    Rows without a bound go through the plan's view first. `point` is where a `Reading` asks, or
+    where a method that needs a point begins. `watch` is shown the points of the loop (not of a
+    start's own loop), for experiments.
     `witness` is for audits: it is shown every release, the rows behind the view and the secret
     selections. Neither draws nor changes anything: a watched run gives the bits of an unwatched
     one.
@@ -97,6 +98,7 @@ def _run_one(
     """Run a plan of one stage with a ledger of its own, and check the ledger."""
     accounted(rows)  # behind row maps, too
     if isinstance(plan, AdaptivePlan):
+        plan = plan if point is None else plan.at(point)
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
         result = run_adaptive(plan, rows, rng, limit, lookers)
         return replace(result, event=limit.check(plan.event()))

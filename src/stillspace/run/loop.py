@@ -16,8 +16,8 @@ from stillspace.plans.fixed import (
     Reading,
     RunStart,
     Start,
-    WishartStart,
 )
+from stillspace.plans.legacy import ExponentialStart, WishartStart
 from stillspace.plans.release import Draw, Ledger, Release, Seen
 from stillspace.rows import Rows
 from stillspace.rows.maps import View
@@ -94,7 +94,7 @@ def _iterate(
         memory = plan.output.push(memory, point, k)
         if watch is not None and k + 1 in watch.at:
             watch.see(k + 1, memory, point)
-        if plan.stop(before, point, costs):
+        if plan.stop(before, point, costs, G):
             return memory, k + 1, True, tuple(costs)
     return memory, plan.n_iter, False, tuple(costs)
 
@@ -130,11 +130,10 @@ def _begin(
         if lookers.witness is not None:
             lookers.witness(seen(start.release, 0, nowhere, moment, draw, rows))
         return top_eigenvectors(moment, r), moment
-    if isinstance(start, WishartStart):
+    if isinstance(start, WishartStart | ExponentialStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
         ledger.record(start.not_private)
-        moment = start.release.apply(rows, np.empty((0, 0)), draw) + start.noise(rng)
-        return top_eigenvectors(moment, r), moment
+        return start.basis(start.release.apply(rows, np.empty((0, 0)), draw), r, rng)
     if isinstance(start, RunStart):
         result = run_loop(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))
         return result.V, result.moment

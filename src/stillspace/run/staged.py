@@ -17,7 +17,7 @@ from stillspace.rows.maps import Pairs, View, checked_view, paired
 from stillspace.run.result import Result
 
 RunPlan = Callable[[AnyPlan, Rows, np.random.Generator, Witness | None, FloatArray | None], Result]
-"""Runs one plan on rows that are mapped already, at a point if it is a `Reading`."""
+"""Runs one plan on rows that are mapped already, at a point if it needs one."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,8 @@ def run_staged(
 ) -> Result:
     """Run the stages in order; the event is that of what ran."""
     # The pairing is drawn before any row is read, and without looking at one.
-    views = Views(rows, draw_pairs(rows.n_rows, rng) if paired(plan.view) else None)
+    pairs = draw_pairs(rows.n_rows, rng, rows.n_columns) if paired(plan.view) else None
+    views = Views(rows, pairs)
     progress, event = Progress(plan.view), NOTHING
     for stage in plan.stages:
         view = stage.view(progress)

@@ -34,7 +34,7 @@ OTHER_ANGLE = 0.5
 _RIVAL = 1.02
 """An end is a rival if its mean or its median distance is at most this times that of the best."""
 
-_CLEARLY = 0.9
+CLEARLY = 0.9
 """An end is clearly nearer if its median or its lower quartile is below this part of another's."""
 
 
@@ -108,18 +108,16 @@ def _search(
     return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
 
 
-def refined(kept: Candidate, U: FloatArray, lengths: FloatArray, loss: Loss) -> Candidate:
-    """Return where the loss leads on from a candidate, on the sample U of unit rows."""
+def refined(V: FloatArray, U: FloatArray, lengths: FloatArray, loss: Loss) -> FloatArray:
+    """Return where the loss leads on from a basis V (D, r), on the sample U of unit rows."""
     real = np.einsum("ij,ij->i", U, U) > 0.25
-    U, size, V = U[real], lengths[real], kept.components.T
+    U, size = U[real], lengths[real]
     if len(U) <= V.shape[1]:
-        return kept
+        return V
     rng = np.random.default_rng(0)  # nothing is drawn from it
     if loss == "glad":
-        end = (_descended(MemoryRows.prepare(U), V, inf, _GLAD_STEPS, rng), inf, inf)
-    else:
-        end = _with_cut(U, size, V, rng)
-    return replace(_candidate(kept.name, end, U, size), kept=kept.kept)
+        return _descended(MemoryRows.prepare(U), V, inf, _GLAD_STEPS, rng)
+    return _with_cut(U, size, V, rng)[0]
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
@@ -159,7 +157,7 @@ def _preferred(found: list[Candidate], all_distances: list[FloatArray]) -> Candi
     """
     best = nearest(all_distances)
     first, other = (np.quantile(all_distances[k], [0.25, 0.5]) for k in (0, best))
-    return found[best] if (other < _CLEARLY * first).any() else found[0]
+    return found[best] if (other < CLEARLY * first).any() else found[0]
 
 
 def _ends(

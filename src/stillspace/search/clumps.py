@@ -7,7 +7,6 @@ no loss based on distances alone leaves the cluster out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,8 +25,8 @@ class ClumpRule:
     dimensions evenly are not isolated: there the larger ball holds about 2^r times as many.
     """
 
-    rows: int = 1000
-    """Most rows whose distances to each other are computed; a megacell of memory."""
+    rows: int = 800
+    """Most rows whose distances to each other are computed."""
     least_share: float = 0.05
     """Smallest share of the rows; smaller groups cannot capture a component."""
     least_rows: int = 12
@@ -39,7 +38,7 @@ class ClumpRule:
     equal: float = 2.0**-20
     """Radius within which rows count as equal; equal rows need not be isolated or a minority."""
     radii: tuple[float, ...] = (2.0**-6, 2.0**-5, 2.0**-4, 2.0**-3, 2.0**-2)
-    """Radii of balls that are tried."""
+    """Radii of balls that are tried, each twice the one before."""
 
 
 RULE = ClumpRule()
@@ -75,18 +74,18 @@ def find_clumps(S: FloatArray, rule: ClumpRule = RULE) -> list[Clump]:
     """Return the clumps of rows (m, D) in random order, the largest first."""
     S = S[: rule.rows]
     apart = _distances(S)
-    unit = float(np.median(apart[np.triu_indices(len(S), 1)])) if len(S) > 1 else 0.0
-    if unit == 0.0:  # more than half of all pairs are equal rows
-        unit = float(np.max(apart, initial=0.0))
-    if unit == 0.0:
+    if not apart.any():
         return []
-    alive = np.ones(len(S))
+    unit = float(np.median(apart[:100])) or float(apart.max())  # 0 if most pairs are equal rows
+    apart /= unit
+    alive = np.ones(len(S), dtype=bool)
     found = []
-    while (ball := _largest_ball(apart / unit, alive, rule)) is not None:
+    while (ball := _largest_ball(apart, alive, rule)) is not None:
         at, radius = ball
-        members = apart[at] <= radius * unit
-        found.append(Clump(S[at].copy(), radius * unit, float(alive[members].sum() / len(S))))
-        alive[members] = 0.0
+        members = apart[at] <= radius
+        share = np.count_nonzero(members & alive) / len(S)
+        found.append(Clump(S[at].copy(), radius * unit, share))
+        alive &= ~members
     return sorted(found, key=lambda clump: -clump.share)
 
 
@@ -116,31 +115,22 @@ def dithered(S: FloatArray, rng: np.random.Generator, rule: DitherRule = DITHER)
     return S
 
 
-def _largest_ball(
-    apart: FloatArray, alive: FloatArray, rule: ClumpRule
-) -> tuple[int, float] | None:
+def _largest_ball(apart: FloatArray, alive: _Mask, rule: ClumpRule) -> tuple[int, float] | None:
     """Return the middle row and the radius of the largest clump, if there is one."""
     least = max(rule.least_share * len(alive), rule.least_rows)
-    best, largest = None, 0.0
-    for radius, inner, outer in _counts(apart, alive, rule):
-        if radius == rule.equal:
-            counts = np.where(alive > 0.0, inner, 0.0)
-        else:
-            isolated = outer <= np.minimum(rule.growth * inner, rule.most_share * len(alive))
-            counts = np.where(isolated & (alive > 0.0), inner, 0.0)
-        at = int(np.argmax(counts))
-        if counts[at] >= least and counts[at] > largest:
-            reach = radius if radius == rule.equal else 2.0 * radius
-            best, largest = (at, reach), float(counts[at])
+    among = apart if alive.all() else apart[:, alive]
+    radii = (rule.equal, *rule.radii, 2.0 * rule.radii[-1])
+    counts = [np.where(alive, np.count_nonzero(among <= radius, axis=1), 0) for radius in radii]
+    best, largest = None, 0
+    for k, radius in enumerate(radii[:-1]):
+        inner, reach = counts[k], radius
+        if k > 0:  # balls that are isolated, and a minority
+            most = np.minimum(rule.growth * inner, rule.most_share * len(alive))
+            inner, reach = np.where(counts[k + 1] <= most, inner, 0), radii[k + 1]
+        at = int(np.argmax(inner))
+        if inner[at] >= least and inner[at] > largest:
+            best, largest = (at, reach), int(inner[at])
     return best
-
-
-def _counts(
-    apart: FloatArray, alive: FloatArray, rule: ClumpRule
-) -> Iterator[tuple[float, FloatArray, FloatArray]]:
-    """Yield each radius with the numbers of rows within it and within twice as much."""
-    for radius in (rule.equal, *rule.radii):
-        yield radius, (apart <= radius) @ alive, (apart <= 2.0 * radius) @ alive
 
 
 def _distances(S: FloatArray) -> FloatArray:

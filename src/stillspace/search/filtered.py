@@ -15,11 +15,13 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.rows.threads import one_blas_thread
-from stillspace.search.candidates import Candidate, Loss, chosen, search
+from stillspace.search.candidates import CLEARLY, Candidate, Loss, chosen, search
 from stillspace.search.clumps import Clump, dithered, find_clumps, outside
 from stillspace.search.cuts import SMALLEST_CUT, distances
 from stillspace.search.location import median_center, pairs_center
 from stillspace.search.outlyingness import not_outlying
+from stillspace.search.row_space import unit_rows
+from stillspace.search.starts import affine_ransac, ransac
 
 OVERRIDE = 0.5
 """The end on more rows wins if its median distance to the fewer rows is below this part of the
@@ -42,20 +44,51 @@ class Found:
 
 
 def filtered_search(
-    S: FloatArray, r: int, loss: Loss, center: FloatArray | str, rng: np.random.Generator
+    S: FloatArray,
+    r: int,
+    loss: Loss,
+    center: FloatArray | str,
+    rng: np.random.Generator,
+    *,
+    columns: bool = True,
 ) -> Found:
-    """Search on rows S (m, D) in random order, about a given centre or one to be found."""
+    """Search on rows S (m, D) in random order, about a given centre or one to be found.
+
+    Without `columns`, the columns of S are coordinates in which ties mean nothing.
+    """
     with one_blas_thread():  # many small products: threads would wait for each other
         clumps = find_clumps(S)
-        T = dithered(S[outside(S, clumps)], rng)
+        T = S[outside(S, clumps)]
+        T = dithered(T, rng) if columns else T
         kept = not_outlying(T, rng)
         few = T[kept]
         best = _searched(few, r, loss, center, rng)
-        if not kept.all():
+        if not kept.all() and _may_be_nearer(T, few, best, center, rng):
             other = _searched(T, r, loss, center, rng)
             if _median(few, *other) < OVERRIDE * _median(few, *best):
                 best = other
     return Found(*best, clumps, _floor(few, *best))
+
+
+def _may_be_nearer(
+    T: FloatArray,
+    few: FloatArray,
+    best: tuple[FloatArray, list[Candidate]],
+    center: FloatArray | str,
+    rng: np.random.Generator,
+) -> bool:
+    """Whether one quick start on more rows comes nearer to the fewer rows than the best end did.
+
+    Only then the whole search on more rows is worth its time.
+    """
+    r = len(chosen(best[1]).components)
+    if len(T) <= r + 1:
+        return True
+    if isinstance(center, str):
+        V, point = affine_ransac(T, r, rng)
+    else:
+        V, point = ransac(T - center, r, rng), center
+    return float(np.median(distances(few - point, V))) < CLEARLY * _median(few, *best)
 
 
 def _searched(
@@ -66,8 +99,7 @@ def _searched(
     point = median_center(S) if isinstance(center, str) else center
     about = S - point
     lengths = np.linalg.norm(about, axis=1)
-    units = about / np.where(lengths > 0.0, lengths, 1.0)[:, None]
-    return point, search(units, r, loss, rng, lengths=lengths)
+    return point, search(unit_rows(about), r, loss, rng, lengths=lengths)
 
 
 def _floor(S: FloatArray, center: FloatArray, candidates: list[Candidate]) -> float:

@@ -11,18 +11,23 @@ from __future__ import annotations
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.search.candidates import Candidate, Loss, chosen, refined, search
+from stillspace.search.candidates import Candidate, Loss, refined, search
 from stillspace.search.cuts import distances, nearest, reach_of
+from stillspace.search.row_space import unit_rows
 from stillspace.search.starts import affine_ransac
 
-_STEPS, _ROUNDS, _REFINEMENTS, _TRIES = 100, 3, 8, 40
+_STEPS, _ROUNDS, _REFINEMENTS, _TRIES, _JUDGES = 100, 3, 8, 40, 400
 _STILL = 0.02
 """A centre that moves by less than this part of the inliers' distance has been found."""
+
+_SETTLED = 1e-4
+"""Steps towards a centre end below this part of the lower quartile of the rows' distances to it:
+the sampling error of a centre is some hundredths of it."""
 
 
 def median_center(S: FloatArray) -> FloatArray:
     """Return the geometric median, `argmin_m Σ ‖x − m‖`, by Weiszfeld's iteration."""
-    return _descended(S, np.median(S, axis=0), np.inf)
+    return _descended(S, np.median(S, axis=0), np.inf, 1e-10)
 
 
 def pairs_center(
@@ -35,30 +40,27 @@ def pairs_center(
     proposal that most rows lie near to, as they are, is kept and refined about its own centre.
     """
     half = len(S) // 2
-    found = search(_unit(S[:half] - S[half : 2 * half]), r, loss, rng)
+    found = search(unit_rows(S[:half] - S[half : 2 * half]), r, loss, rng)
     spans = [
         candidate.components.T for candidate in found if candidate.angle > 0.0 or candidate.kept
     ]
     if len(S) > r + 1:
-        spans.append(affine_ransac(S, r, rng))
-    V, center = _best([(V, located(S, V, rng)) for V in spans], S)
+        spans.append(affine_ransac(S, r, rng)[0])
+    proposals = [(V, located(S, V, rng)) for V in spans]
+    V, center = _best(proposals, S)
     proposals = [(V, center)]
-    candidates: list[Candidate] = []
     for _ in range(_REFINEMENTS):
-        about, lengths = _unit(S - center), _lengths(S - center)
-        if not candidates:
-            candidates = search(about, r, loss, rng, lengths=lengths, also=V)
-            V = chosen(candidates).components.T
-        else:
-            V = refined(chosen(candidates), about, lengths, loss).components.T
+        about = S - center
+        V = refined(V, unit_rows(about), _lengths(about), loss)
         moved = located(S, V, rng, center)
         step = float(np.linalg.norm(moved - center))
         center = moved
         proposals.append((V, center))
-        if step <= _STILL * float(np.quantile(distances(S - center, V), 0.25)):
+        if step <= _STILL * _lower_quartile(distances(S - center, V)):
             break
     V, center = _best(proposals, S)
-    return center, search(_unit(S - center), r, loss, rng, lengths=_lengths(S - center), also=V)
+    about = S - center
+    return center, search(unit_rows(about), r, loss, rng, lengths=_lengths(about), also=V)
 
 
 def _best(
@@ -79,26 +81,31 @@ def located(
     """
     Y = S @ V
     R = S - Y @ V.T
-    tried = R[rng.choice(len(R), min(_TRIES, len(R)), replace=False)]
-    if start is not None:
-        tried = np.concatenate([tried, (start - V @ (V.T @ start))[None]])
-    tried = np.concatenate([tried, np.median(R, axis=0)[None]])
-    judges = R[: 25 * _TRIES]
-    across = min(tried, key=lambda m: float(np.median(_lengths(judges - m))))
-    size = float(np.median(_lengths(S - np.median(S, axis=0))))
+    judges = R[:_JUDGES]
+    tried = [R[rng.choice(len(R), min(_TRIES, len(R)), replace=False)]]
+    tried.append((np.median(judges, axis=0) if start is None else start - V @ (V.T @ start))[None])
+    across = _most_central(np.concatenate(tried), judges)
+    size = float(np.median(_lengths(S)))
     cut = np.inf
     for _ in range(_ROUNDS):
         cut = reach_of(_lengths(R - across), size)
-        across = _descended(R, across, cut)
+        across = _descended(R, across, cut, _SETTLED)
     near = _lengths(R - across) <= cut
     along = median_center(Y[near]) if near.any() else np.median(Y, axis=0)
     center: FloatArray = across - V @ (V.T @ across) + V @ along
     return center
 
 
+def _most_central(tried: FloatArray, judges: FloatArray) -> FloatArray:
+    """Return the point with the least median distance to the judges."""
+    squares = np.einsum("ij,ij->i", tried, tried)[:, None] - 2.0 * tried @ judges.T
+    squares += np.einsum("ij,ij->i", judges, judges)
+    return np.asarray(tried[int(np.argmin(np.median(squares, axis=1)))])
+
+
 def recentred(S: FloatArray, center: FloatArray, V: FloatArray, reach: float) -> FloatArray:
-    """Return the centre after a few steps across V on `Σ min(distance, reach)` over rows S."""
-    for _ in range(_ROUNDS):
+    """Return the centre after two steps across V on `Σ min(distance, reach)` over rows S."""
+    for _ in range(2):
         R = S - center
         R = R - (R @ V) @ V.T
         d = _lengths(R)
@@ -111,31 +118,30 @@ def recentred(S: FloatArray, center: FloatArray, V: FloatArray, reach: float) ->
     return center
 
 
-def _descended(S: FloatArray, m: FloatArray, cut: float) -> FloatArray:
+def _descended(S: FloatArray, m: FloatArray, cut: float, settled: float) -> FloatArray:
     """Return where reweighted means lead from m: each step is one for `Σ min(‖x − m‖, cut)`."""
     d = _lengths(S - m)
-    unit = float(np.median(d)) or 1.0
+    least = 2.0**-50 * (float(np.median(d)) or 1.0)
     if cut < np.inf and (d < cut).any():
         m = S[d < cut].mean(axis=0)  # off a row that m may be: there its own weight would hold it
     for _ in range(_STEPS):
         d = _lengths(S - m)
-        weight = np.where(d < cut, 1.0 / np.maximum(d, 2.0**-50 * unit), 0.0)
+        weight = np.where(d < cut, 1.0 / np.maximum(d, least), 0.0)
         total = float(weight.sum())
         if total == 0.0:
             return m
         moved = weight @ S / total
         step = float(np.linalg.norm(moved - m))
         m = moved
-        if step <= 1e-10 * unit:
+        if step <= settled * _lower_quartile(d):
             break
     return m
 
 
+def _lower_quartile(d: FloatArray) -> float:
+    k = len(d) // 4
+    return float(np.partition(d, k)[k])
+
+
 def _lengths(S: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(S, axis=1))
-
-
-def _unit(S: FloatArray) -> FloatArray:
-    """Scale rows to the sphere; a zero row stays zero."""
-    length = _lengths(S)
-    return S / np.where(length > 0.0, length, 1.0)[:, None]

@@ -40,12 +40,13 @@ def outlyingness(
     seen = length > 0.0
     if not seen.any():
         return np.zeros(len(S))
-    along = S @ (directions[seen] / length[seen, None]).T
+    along = (directions[seen] / length[seen, None]) @ S.T
     location, scale = _shortest_half(along)
-    clear = scale > 2.0**-40 * np.abs(along).max(axis=0)
+    clear = scale > 2.0**-40 * np.abs(along).max(axis=1)
     if not clear.any():
         return np.zeros(len(S))
-    return np.asarray((np.abs(along - location) / np.where(clear, scale, np.inf)).max(axis=1))
+    unit = np.where(clear, scale, np.inf)
+    return np.asarray((np.abs(along - location[:, None]) / unit[:, None]).max(axis=0))
 
 
 def not_outlying(
@@ -57,11 +58,11 @@ def not_outlying(
 
 
 def _shortest_half(along: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the middle and the length of the shortest half of each column."""
-    ordered = np.sort(along, axis=0)
-    half = len(ordered) // 2
-    widths = ordered[half:] - ordered[: len(ordered) - half]
-    at = np.argmin(widths, axis=0)
-    columns = np.arange(along.shape[1])
-    low, high = ordered[at, columns], ordered[at + half, columns]
+    """Return the middle and the length of the shortest half of each row of `along`."""
+    ordered = np.sort(along, axis=1)
+    half = ordered.shape[1] // 2
+    widths = ordered[:, half:] - ordered[:, : ordered.shape[1] - half]
+    at = np.argmin(widths, axis=1)
+    directions = np.arange(len(along))
+    low, high = ordered[directions, at], ordered[directions, at + half]
     return (low + high) / 2.0, high - low

@@ -13,14 +13,14 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 
-SEARCH_ROWS, SEARCH_ROWS_A_COLUMN, SEARCH_CELLS = 1024, 8, 2**22
+SEARCH_ROWS, SEARCH_ROWS_PER_COLUMN, SEARCH_CELLS = 1024, 4, 2**22
 """A search reads so many rows, if there are as many, and at most so many cells."""
 
 TYLER_COLUMNS = 300
 """Tyler's iteration inverts D × D matrices; above this many columns it is left out."""
 
-TYLER_ROWS_A_COLUMN = 3
-_TYLER_STEPS, _TYLER_TOL = 30, 1e-3
+TYLER_ROWS_PER_COLUMN = 3
+_TYLER_STEPS, _TYLER_TOL = 30, 1e-2
 
 RANSAC_TRIES, RANSAC_ROWS, RANSAC_KEPT, RANSAC_STEPS = 64, 500, 5, 10
 """At most so many spans, judged on so many rows; the best few are concentrated so many times."""
@@ -28,7 +28,7 @@ RANSAC_TRIES, RANSAC_ROWS, RANSAC_KEPT, RANSAC_STEPS = 64, 500, 5, 10
 
 def search_rows(D: int) -> int:
     """Return how many rows of D columns a search reads at most."""
-    return max(min(SEARCH_ROWS + SEARCH_ROWS_A_COLUMN * D, SEARCH_CELLS // D), 256)
+    return max(min(SEARCH_ROWS + SEARCH_ROWS_PER_COLUMN * D, SEARCH_CELLS // D), 256)
 
 
 def pca(U: FloatArray, r: int) -> FloatArray:
@@ -52,7 +52,7 @@ def tyler(U: FloatArray, r: int) -> FloatArray:
     invertible, and its top eigenvectors still point there.
     """
     D = U.shape[1]
-    U = U[: max(TYLER_ROWS_A_COLUMN * D, 200)]
+    U = U[: max(TYLER_ROWS_PER_COLUMN * D, 200)]
     M = np.eye(D)
     for _ in range(_TYLER_STEPS):
         size = np.einsum("ij,ij->i", U @ np.linalg.inv(M + 1e-8 * np.eye(D)), U)
@@ -65,71 +65,71 @@ def tyler(U: FloatArray, r: int) -> FloatArray:
     return np.ascontiguousarray(np.linalg.eigh(M)[1][:, : -r - 1 : -1])
 
 
-def ransac_tries(r: int) -> int:
-    """Return how many spans of r rows hold one of inliers alone with 99 %, half being inliers."""
-    return min(RANSAC_TRIES, ceil(log(0.01) / log1p(-(0.5**r))))
+def ransac_tries(drawn: int) -> int:
+    """Return how many draws of so many rows hold one of inliers alone with 99 %, half being so."""
+    return min(RANSAC_TRIES, ceil(log(0.01) / log1p(-(0.5**drawn))))
 
 
 def ransac(U: FloatArray, r: int, rng: np.random.Generator) -> FloatArray:
-    """Return the span with the least median distance, after concentration steps.
+    """Return the basis (D, r) of the span with the least median distance of the rows of U.
 
-    A step takes the half of the rows nearest to V and makes a power step on their moment, as
-    fast least trimmed squares does (Rousseeuw and Van Driessen 2006).
+    Spans of r rows each, after concentration steps. A step takes the half of the rows nearest to a
+    span and makes a power step on their moment, as fast least trimmed squares does (Rousseeuw and
+    Van Driessen 2006).
     """
     m = len(U)
-    judges = U[: min(m, RANSAC_ROWS)]
-    drawn = [U[rng.choice(m, min(r, m), replace=False)].T for _ in range(ransac_tries(r))]
-    spans, medians = _concentrated(judges, np.linalg.qr(np.stack(drawn))[0])
-    spans = spans[np.argsort(medians, kind="stable")[:RANSAC_KEPT]]
-    for _ in range(RANSAC_STEPS):
-        spans, medians = _concentrated(judges, spans)
-    return np.asarray(spans[int(np.argmin(medians))])
+    drawn = np.stack([U[rng.choice(m, min(r, m), replace=False)] for _ in range(ransac_tries(r))])
+    return _best_span(U[:RANSAC_ROWS], drawn, None)[0]
 
 
-def affine_ransac(S: FloatArray, r: int, rng: np.random.Generator) -> FloatArray:
-    """Return a basis (D, r) of the affine span with the least median distance of the rows of S.
+def affine_ransac(S: FloatArray, r: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Return a basis (D, r) and a point of the affine span with the least median distance.
 
-    As `ransac`, with the mean of the nearest half as the point of the span. S is in random order.
+    As `ransac`, with spans of r + 1 rows; the mean of the nearest half is the point of the span. S
+    is in random order.
     """
-    judges = S[: min(len(S), RANSAC_ROWS)]
-    found = []
-    for _ in range(ransac_tries(r + 1)):
-        drawn = S[rng.choice(len(S), r + 1, replace=False)]
-        V, m = np.linalg.qr((drawn[1:] - drawn[0]).T)[0], drawn[0]
-        found.append(_concentrated_affine(judges, V, m))
-    found.sort(key=lambda end: end[2])
-    ends = []
-    for end in found[:RANSAC_KEPT]:
-        V, m, median = end
-        for _ in range(RANSAC_STEPS):
-            V, m, median = _concentrated_affine(judges, V, m)
-        ends.append((median, V))
-    return min(ends, key=lambda pair: pair[0])[1]
+    tries = ransac_tries(r + 1)
+    drawn = np.stack([S[rng.choice(len(S), r + 1, replace=False)] for _ in range(tries)])
+    V, point = _best_span(S[:RANSAC_ROWS], drawn[:, 1:] - drawn[:, :1], drawn[:, 0])
+    assert point is not None
+    return V, point
 
 
-def _concentrated_affine(
-    S: FloatArray, V: FloatArray, m: FloatArray
-) -> tuple[FloatArray, FloatArray, float]:
-    S = S - m
-    d = _lost(S, S @ V)
-    median = float(np.median(d))
-    near = S[d <= median]
-    mean = near.mean(axis=0)
-    near = near - mean
-    return np.linalg.qr(near.T @ (near @ V))[0], m + mean, median
+def _best_span(
+    S: FloatArray, drawn: FloatArray, points: FloatArray | None
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return the best of the spans of drawn rows (k, r, D), and its point unless that is 0."""
+    spans = np.linalg.qr(drawn.swapaxes(1, 2))[0]
+    for step in range(1 + RANSAC_STEPS):
+        spans, points, medians = _concentrated(S, spans, points)
+        if step == 0:
+            kept = np.argsort(medians, kind="stable")[:RANSAC_KEPT]
+            spans, points = spans[kept], None if points is None else points[kept]
+    best = int(np.argmin(medians))
+    return np.asarray(spans[best]), None if points is None else points[best]
 
 
-def _concentrated(U: FloatArray, spans: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return k spans (k, D, r) after one concentration step, and their median squares before it."""
+def _concentrated(
+    S: FloatArray, spans: FloatArray, points: FloatArray | None
+) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+    """Return k spans (k, D, r) and their points (k, D) after one concentration step.
+
+    Also the median squared distances before the step: ‖x‖² − ‖y‖², right to 1e-16, which tells
+    spans apart.
+    """
     k, D, r = spans.shape
-    Y = (U @ spans.transpose(1, 0, 2).reshape(D, k * r)).reshape(-1, k, r)
-    d = _lost(U, Y.swapaxes(0, 1))
+    Y = (S @ spans.transpose(1, 0, 2).reshape(D, k * r)).reshape(-1, k, r).swapaxes(0, 1)
+    lost = np.einsum("ij,ij->i", S, S)[None]
+    if points is not None:
+        lost = lost - 2.0 * points @ S.T + np.einsum("ij,ij->i", points, points)[:, None]
+        Y = Y - np.einsum("kd,kdr->kr", points, spans)[:, None]
+    d = lost - np.einsum("kij,kij->ki", Y, Y)
     medians = np.median(d, axis=1)
-    Y *= (d <= medians[:, None]).T[:, :, None]
-    moved = (U.T @ Y.reshape(-1, k * r)).reshape(D, k, r)
-    return np.linalg.qr(moved.transpose(1, 0, 2))[0], medians
-
-
-def _lost(U: FloatArray, Y: FloatArray) -> FloatArray:
-    """Return ‖x‖² − ‖y‖²: squared distances, right to 1e-16, which tells spans apart."""
-    return np.asarray(np.einsum("ij,ij->i", U, U) - np.einsum("...ij,...ij->...i", Y, Y))
+    near = (d <= medians[:, None]).astype(np.float64)
+    if points is not None:
+        share = near / near.sum(axis=1, keepdims=True)
+        points = share @ S
+        Y = Y - np.einsum("ki,kir->kr", share, Y)[:, None]
+    Y = (Y * near[:, :, None]).swapaxes(0, 1).reshape(-1, k * r)
+    moved = (S.T @ Y).reshape(D, k, r)
+    return np.linalg.qr(moved.transpose(1, 0, 2))[0], points, medians

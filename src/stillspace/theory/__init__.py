@@ -1,7 +1,13 @@
 """The theory behind the methods as code: what is proved, and for which rows (docs/theory.md)."""
 
 from stillspace.theory.boundary import RecoveryPrediction, boundary_rows, predict_recovery
-from stillspace.theory.certificates import Certificate, certify
+from stillspace.theory.certificates import (
+    Certificate,
+    PrivateCertificate,
+    Statement,
+    certify,
+    exact_certificate,
+)
 from stillspace.theory.iterations import (
     IterationBound,
     RestartSchedule,
@@ -39,15 +45,18 @@ __all__ = [
     "LinearConvergence",
     "LocalStability",
     "MinibatchStability",
+    "PrivateCertificate",
     "ReaperRate",
     "ReaperStability",
     "RecoveryPrediction",
     "RestartSchedule",
     "Stability",
     "StartCondition",
+    "Statement",
     "alignment",
     "boundary_rows",
     "certify",
+    "exact_certificate",
     "iteration_bound",
     "largest_restarts",
     "linear_convergence",

@@ -1,6 +1,7 @@
-"""What the theory says about a *robust* fit, its own split of the rows put in for the labels.
+"""What the theory says about a fit, its own split of the rows put in for the labels.
 
-Never for a private fit: every number here is computed from rows without noise.
+`certify` is for robust fits: it computes every number from rows without noise. A private fit has a
+certificate of its own, `est.certificate_`, if it was asked for summaries=("certificate",).
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._checks import checked_number
+from stillspace._typing import FloatArray
 from stillspace.diagnostics import check_leave, diagnose
+from stillspace.methods.certificate import PrivateCertificate, Statement
 from stillspace.theory import _checks
 from stillspace.theory.reaper import ReaperStability, reaper_stability
 from stillspace.theory.stability import Stability, stability
 from stillspace.theory.starts import StartCondition, pca_start
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate", "PrivateCertificate", "Statement", "certify", "exact_certificate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,8 @@ def certify(
     ----------
     fit : RobustPCA
         Fitted. A private fit is refused unless `rows_may_be_seen`: the certificate is computed
-        from the rows themselves and no guarantee covers it.
+        from the rows themselves and no guarantee covers it. For a private fit use
+        summaries=("certificate",).
     X : array of shape (n, D)
         The rows of the fit.
     gamma : float
@@ -82,4 +87,32 @@ def certify(
         start=pca_start(flat, outer, r, gamma=gamma),
         inlier_share=float(inliers.mean()),
         noise=float(np.median(distance)) if len(distance) else 0.0,
+    )
+
+
+def exact_certificate(X: Any, components: Any, cut: float) -> PrivateCertificate:
+    """Return what a private certificate would hold without noise: theorem 3 for rows in the open.
+
+    Parameters
+    ----------
+    X : array of shape (n, D)
+        Rows on the unit sphere, or zero rows.
+    components : array of shape (r, D)
+        The subspace.
+    cut : float
+        Rows within this distance of the subspace are near.
+    """
+    rows = _checks.rows("X", X)
+    V: FloatArray = np.linalg.qr(_checks.rows("components", components, rows.shape[1]).T)[0]
+    cut = checked_number("cut", cut, 0.0, 1.0)
+    Y = rows @ V
+    distance = _checks.norms(rows - Y @ V.T)
+    near, n = distance < cut, len(rows)
+    far = rows[~near]
+    return PrivateCertificate.of(
+        V,
+        cut,
+        (Y[near].T @ Y[near] / n, 0.0),
+        (float(distance[near].sum()) / n, 0.0),
+        (far.T @ far / n, 0.0),
     )

@@ -46,6 +46,8 @@ class Belief:
     weight: float = 0.0
     variance: float = 0.0
     """Weighed sum of the variances of an entry of their noise."""
+    gain: FloatArray | None = None
+    """K of the last step."""
 
     @property
     def weakest(self) -> float:
@@ -78,7 +80,7 @@ class Belief:
         seen = self._curvature(scalar)
         if len(answers) > 2:
             seen = seen._shaped(answers[2])
-        H, P, sigma = seen._matrix(), self.P, gradient.sd
+        H, P, sigma = seen.curvature, self.P, gradient.sd
         r = len(P)
         # not solve: whatever was released, there must be an answer
         K = np.linalg.lstsq(H @ P @ H + sigma**2 * np.eye(r), H @ P)[0]
@@ -89,6 +91,7 @@ class Belief:
             V=polar(self.V + G @ K),
             P=left,
             cap=float(np.clip(seen.part / seen.s, LEAST_CAP, LARGEST_CAP)),
+            gain=np.asarray(K, dtype=np.float64),
         )
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
@@ -117,8 +120,9 @@ class Belief:
             variance=MEMORY**2 * self.variance + (answer.sd / trace) ** 2,
         )
 
-    def _matrix(self) -> FloatArray:
-        """Return H of trace s, shaped as far as the matrices stand out of their noise."""
+    @property
+    def curvature(self) -> FloatArray:
+        """H of trace s, shaped as far as the matrices stand out of their noise."""
         r = len(self.P)
         if self.weight == 0.0:
             return self.s / r * np.eye(r)

@@ -8,7 +8,6 @@ from typing import ClassVar
 from stillspace.methods.newton.method import DampedNewton
 from stillspace.methods.newton.states import Looking, State
 from stillspace.methods.outlier_look import Looked, OutlierLook
-from stillspace.methods.spectrum import count_components
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
 
@@ -56,9 +55,7 @@ class ChosenNewton:
             return method, method.take(inner, answers)
         looked = self._first.looked(inner, answers)
         if isinstance(looked, Looked):
-            moment = looked.moment
-            r = count_components(moment.value, moment.sd, self.most)
-            method = replace(method, r=r)
+            method = replace(method, r=looked.moment.count(self.most))
             return method, method.enter(inner.allowance, looked)
         return method, replace(inner, look=looked)
 

@@ -10,9 +10,22 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.belief import LARGEST_CAP, Belief
+from stillspace.methods.newton.routes import (
+    BOTH,
+    FLAT,
+    HOPELESS_TABLE,
+    NO_SIGNAL,
+    NOISY_TABLE,
+    SPLIT_ROWS,
+    WEAK_SIGNAL,
+    noise_alone,
+    with_reason,
+)
+from stillspace.methods.newton.spread import Spread
 from stillspace.methods.newton.states import (
     CHECKED_AFTER,
     FIRST_STEPS,
+    LAST_FEW,
     LAST_STEPS,
     MATRIX_SHARE,
     MORE_STEPS,
@@ -28,9 +41,8 @@ from stillspace.methods.newton.states import (
     TopUp,
 )
 from stillspace.methods.outlier_look import STANDARD, Looked, LookState, OutlierLook
-from stillspace.methods.spectrum import Spectrum
 from stillspace.metrics import subspace_error
-from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.geometry import polar
 from stillspace.parts.queries import (
     Curvature,
     CurvatureMatrix,
@@ -63,8 +75,9 @@ SPLIT, SLIGHT = 0.3, 0.1
 than that part of the mean signal (see `_split`)."""
 COMPARED_AT, AGREE = 10, 1.5
 """When steps on a noisy table are compared with the start, and how near is agreement."""
-RELIABLE = 10.0
-"""κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
+RELIABLE, FLATTEST = 10.0, 0.1
+"""κ̂ from which on the steps' own estimate of their error is right to a factor of about two, and the
+least curvature along any direction, as a part of what the steps assume, that it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +170,10 @@ class DampedNewton:
     def enter(self, allowance: Allowance, looked: Looked) -> State:
         """Go to private PCA where the signal is weak; else to the steps, from a good start."""
         moment = looked.moment
-        spectrum = Spectrum.of(moment.value, moment.sd, self.r)
+        spectrum = moment.spectrum(self.r)
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
         if kappa < WEAK:
-            route = "private PCA: too weak a signal for steps"
-            return LastLook(looked, 1.0 - looked.spent, allowance.size, route)
+            return LastLook(looked, 1.0 - looked.spent, WEAK_SIGNAL)
         wanted = TOP_UP / kappa**2
         if wanted > moment.share:
             return TopUp(allowance, looked, wanted - moment.share)
@@ -171,8 +183,7 @@ class DampedNewton:
         D, r, moment = self.D, self.r, looked.moment
         scalar, matrix = SCALAR_SHARE, MATRIX_SHARE if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
-        V = top_eigenvectors(moment.value, r)
-        spectrum = Spectrum.of(moment.value, moment.sd, r)
+        V, spectrum = moment.leading(r), moment.spectrum(r)
         return Steps(
             allowance,
             looked,
@@ -187,6 +198,7 @@ class DampedNewton:
                 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
                 part=self._part(allowance, spectrum.signal),
             ),
+            spread=Spread.at(spectrum, moment.sd),
             spent=looked.spent,
         )
 
@@ -204,42 +216,43 @@ class DampedNewton:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
         looked = state.looked.plus(answer, state.share)
         moment, steps = looked.moment, state.steps
-        V = top_eigenvectors(moment.value, self.r)
+        V, error = moment.leading(self.r), moment.spectrum(self.r).pca_error(moment.sd)
         if steps is not None:
             errors = steps.pca_error / moment.share, self._error(steps.belief.P)
             part = errors[0] / (errors[0] + errors[1])
             other = steps.belief.V
-            V = top_eigenvectors((1.0 - part) * (V @ V.T) + part * (other @ other.T), self.r)
-        error = Spectrum.of(moment.value, moment.sd, self.r, state.size).pca_error
-        return Found(V, looked, error, state.route)
+            error = (1.0 - part) ** 2 * error + part**2 * steps.spread.error
+            V = _between(V, other, part)
+        if state.route == WEAK_SIGNAL:
+            return Found(V, looked, error, state.route)
+        return Found(V, looked, nan, with_reason(state.route, noise_alone(error)))
 
     # --- the steps -------------------------------------------------------------------------
 
     def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> State:
         belief, surprise = state.belief.after(answers)
+        assert belief.gain is not None
+        spread = state.spread.after(belief.curvature, belief.gain, answers[0].sd)
         spent = state.spent + sum(state.shares)
-        state = replace(state, belief=belief, k=state.k + 1, spent=spent)
+        state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
         if state.k == JUDGED_AT and self._noisy(state):
             return self._doubted(state)
         if state.k >= CUT_FROM:
             state = self._cut(state)
         if state.doubt and state.k == COMPARED_AT:
             if self._agrees(state):
-                route = "private PCA and steps: a noisy table without visible outliers"
-                return self._back(state, route, state)
-            state = replace(state, doubt=False, route="newton: a noisy table with outliers")
+                return self._back(state, BOTH, state)
+            state = replace(state, doubt=False, route=NOISY_TABLE)
         return self._next_phase(state, surprise)
 
     def _doubted(self, state: Steps) -> State:
         """Go back at once, or compare later."""
         if self._hopeless(state):
-            route = "private PCA: a noisy table, and too little budget to see outliers"
-            return self._back(state, route)
+            return self._back(state, HOPELESS_TABLE)
         return replace(state, doubt=True)
 
     def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastLook:
-        left = 1.0 - state.spent
-        return LastLook(state.looked, left, state.allowance.size, route, steps)
+        return LastLook(state.looked, 1.0 - state.spent, route, steps)
 
     def _cut(self, state: Steps) -> Steps:
         """Leave far rows out from now on, except in a noisy table, where inliers are far, too.
@@ -284,8 +297,7 @@ class DampedNewton:
     def _sharpens(self, state: Steps) -> bool:
         """Whether the curvature has grown as it does near noiseless inliers: as 1/error."""
         assert state.check is not None
-        at, before = state.check
-        return state.k == at and state.belief.s > SHARPER * before
+        return state.belief.s > SHARPER * state.check[1]
 
     def _next_phase(self, state: Steps, surprise: float) -> State:
         k, moves = state.k, surprise >= STILL_MOVES
@@ -294,18 +306,37 @@ class DampedNewton:
             if goes_on:
                 return state
             if self._split(state):
-                return self._back(state, "private PCA: different rows hold different directions")
+                return self._back(state, SPLIT_ROWS)
             check = k + CHECKED_AFTER, state.belief.s
             return replace(state, end=k + LAST_STEPS, check=check)
-        if moves and self._sharpens(state):
-            return replace(state, end=k + MORE_STEPS)
+        assert state.check is not None
+        if k == state.check[0]:
+            more = MORE_STEPS if moves and self._sharpens(state) else LAST_FEW
+            return replace(state, end=k + more)
         if k < state.end:
             return state
-        n, s = state.allowance.size, state.belief.s
-        error = self._error(state.belief.P) + 0.8 * self.r**2 / (n * s**2)
+        return self._found(state)
+
+    def _found(self, state: Steps) -> Found:
+        """Return where the steps ended, with their error or the reason why it is not known."""
+        reason = ""
         if state.kappa < RELIABLE:
-            error = nan
-        return Found(state.belief.V, state.looked, error, state.route)
+            reason = NO_SIGNAL
+        elif state.spread.flattest(state.belief.curvature) < FLATTEST:
+            reason = FLAT
+        error = nan if reason else state.spread.error
+        route = with_reason(state.route, reason) if reason else state.route
+        return Found(state.belief.V, state.looked, error, route)
 
     def _error(self, P: FloatArray) -> float:
         return float((self.D - self.r) * np.trace(P))
+
+
+def _between(V: FloatArray, other: FloatArray, part: float) -> FloatArray:
+    """Return the leading eigenvectors of `(1 − part) VVᵀ + part WWᵀ`, W the other basis.
+
+    They lie in the span of both: the singular vectors of `[√(1 − part) V, √part W]`.
+    """
+    both = np.hstack([sqrt(1.0 - part) * V, sqrt(part) * other])
+    U, _, _ = np.linalg.svd(both, full_matrices=False)
+    return polar(U[:, : V.shape[1]])

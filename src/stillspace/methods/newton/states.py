@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.belief import Belief
+from stillspace.methods.newton.routes import NEWTON
+from stillspace.methods.newton.spread import Spread
 from stillspace.methods.outlier_look import Looked, LookState
 from stillspace.plans.adaptive import Allowance
 
@@ -16,9 +18,10 @@ SCALAR_SHARE = MATRIX_SHARE = 0.03
 
 FIRST_STEPS, LAST_STEPS, MOST_FIRST_STEPS = 8, 10, 20
 """Steps of the first phase, at least; of the second; and of the first, at most."""
-CHECKED_AFTER, SHARPER, MORE_STEPS = 3, 1.5, 40
+CHECKED_AFTER, SHARPER, MORE_STEPS, LAST_FEW = 3, 1.5, 40, 2
 """If after so many steps of the second phase the gradient still moves, and the curvature has grown
-by this factor, there are so many more."""
+by this factor, there are so many more. If not, what is left is spent on the last few: near the
+optimum a few precise steps find as much as many noisy ones, and each reads all rows."""
 MOST_STEPS = MOST_FIRST_STEPS + CHECKED_AFTER + MORE_STEPS
 FIRST_PART = 0.1
 """What FIRST_STEPS of the first phase take of the gradient's share."""
@@ -59,6 +62,8 @@ class Steps:
     parts: tuple[float, float, float]
     """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
     belief: Belief
+    spread: Spread
+    """What the noise so far makes of the error; no step depends on it."""
     spent: float
     k: int = 0
     cut: float = inf
@@ -67,7 +72,7 @@ class Steps:
     check: tuple[int, float] | None = None
     """The step that tells whether the second phase must be longer, and s when it began."""
     doubt: bool = False
-    route: str = "newton"
+    route: str = NEWTON
 
     @property
     def shares(self) -> tuple[float, float, float]:
@@ -86,7 +91,6 @@ class LastLook:
 
     looked: Looked
     share: float
-    size: int
     route: str
     steps: Steps | None = None
 

@@ -13,8 +13,7 @@ from stillspace._typing import FloatArray
 from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import STANDARD, LookRule
-from stillspace.methods.spectrum import Moment, Spectrum, count_components
-from stillspace.parts.geometry import top_eigenvectors
+from stillspace.methods.spectrum import Moment
 from stillspace.parts.queries import AngleCounts, FourthMoment, SecondMoment
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.rows.maps import Caps, View
@@ -155,7 +154,7 @@ class OutlierLook:
     def outcome(self, state: LookState) -> Outcome:
         """Return the leading directions of the rows that are kept, and what is left out."""
         assert isinstance(state, Looked)
-        moment, V = state.moment, top_eigenvectors(state.moment.value, self.r)
+        moment, V = state.moment, state.moment.leading(self.r)
         return Outcome(V, moment.value, {"left_out": state.left_out, "looked": state})
 
     def _saw_moment(self, state: First, answer: Answer) -> LookState:
@@ -163,10 +162,10 @@ class OutlierLook:
         rule, allowance = self.rule, state.allowance
         moment = Moment(answer.value, rule.moment_share, answer.sd)
         r = self._components(moment)
-        kappa = Spectrum.of(moment.value, moment.sd, r).kappa / sqrt(moment.share)
+        kappa = moment.spectrum(r).kappa / sqrt(moment.share)
         if kappa < rule.weak or self.smallest_visible(allowance) > rule.minority:
             return Looked(moment, (), moment.share)
-        return Modes(allowance, moment, top_eigenvectors(moment.value, self._width))
+        return Modes(allowance, moment, moment.leading(self._width))
 
     def _saw_modes(self, state: Modes, answer: Answer) -> LookState:
         """Choose the directions along which there are more rows than in an elliptical law."""
@@ -192,7 +191,7 @@ class OutlierLook:
         """Leave out the groups whose direction the other rows do not share."""
         rule = self.rule
         rest = Moment(answer.value, rule.rest_share, answer.sd)
-        V = top_eigenvectors(rest.value, self._components(rest))
+        V = rest.leading(self._components(rest))
         foreign = tuple(
             group for group in state.groups if _beyond_chance(V, group.direction) < rule.native
         )
@@ -202,7 +201,7 @@ class OutlierLook:
         return Looked(rest, foreign, spent, (caps_of(foreign),))
 
     def _components(self, moment: Moment) -> int:
-        return count_components(moment.value, moment.sd, self.r) if self.choose else self.r
+        return moment.count(self.r) if self.choose else self.r
 
 
 def _beyond_chance(V: FloatArray, direction: FloatArray) -> float:

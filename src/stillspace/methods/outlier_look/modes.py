@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.modes import squares
+from stillspace.parts.queries.modes import pairs_of, squares
 
 STEPS = 60
 """Steps of the ascent: it converges linearly, and a degree is enough."""
@@ -27,7 +27,7 @@ def elliptical_moments(values: FloatArray) -> FloatArray:
     measure = weights / 2.0 / (1.0 - x) ** 2 / values.mean() / np.sqrt(grown.prod(axis=1))
     a = values / grown
     pairs = np.einsum("t,ti,tj->ij", measure, a, a)
-    first, second = np.triu_indices(len(values))
+    first, second, _ = pairs_of(len(values))
     found = np.diag(np.where(first == second, 0.0, 2.0 * pairs[first, second]))
     on = np.flatnonzero(first == second)
     found[np.ix_(on, on)] = pairs * (1.0 + 2.0 * np.eye(len(values)))
@@ -57,8 +57,8 @@ def _matrices(columns: FloatArray) -> FloatArray:
     """Return columns of entries i ≤ j, in the weights of `squares`, as symmetric matrices."""
     pairs, count = columns.shape
     K = int((np.sqrt(8.0 * pairs + 1.0) - 1.0) / 2.0 + 0.5)
-    first, second = np.triu_indices(K)
-    scaled = columns * np.where(first == second, 1.0, np.sqrt(0.5))[:, None]
+    first, second, weights = pairs_of(K)
+    scaled = columns / weights[:, None]
     out = np.zeros((count, K, K))
     out[:, first, second] = scaled.T
     out[:, second, first] = scaled.T
@@ -83,6 +83,6 @@ def _climbed(excess: FloatArray, C: FloatArray) -> FloatArray:
     shift = 0.5 * float(np.max(np.abs(np.linalg.eigvalsh(excess))))
     for _ in range(STEPS):
         M = _matrices(excess @ squares(C))
-        C = np.einsum("cij,jc->ic", M, C) + shift * C
-        C = C / np.maximum(np.linalg.norm(C, axis=0), 1e-300)
+        C = (M @ C.T[:, :, None])[:, :, 0].T + shift * C
+        C = C / np.maximum(np.sqrt(np.sum(C * C, axis=0)), 1e-300)
     return C

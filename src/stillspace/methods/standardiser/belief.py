@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from stillspace._typing import FloatArray
-from stillspace.methods.standardiser.histogram import median_and_scale, on_simplex
+from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import Hypotheses, first_hypotheses, within
 from stillspace.methods.standardiser.rule import RULE
 from stillspace.parts.queries.columns import octave_edges
@@ -25,6 +25,13 @@ class Atom(NamedTuple):
     low: float
     high: float
     share: float
+
+
+class Range(NamedTuple):
+    """What a codebook says of a column: its smallest and its largest value."""
+
+    low: float
+    high: float
 
 
 class HeavyBin(NamedTuple):
@@ -58,6 +65,8 @@ class Belief:
     atoms: tuple[Atom, ...]
     present: float
     """Share of the cells that are not missing."""
+    known: Range | None = None
+    """The public range of the column, if it has one."""
     step: float = 1.0
     """Octaves between the scales of neighbouring hypotheses."""
 
@@ -160,26 +169,40 @@ class Belief:
         if wide or not self._is_clear(self.present - heavy.share):
             return self
         atom = Atom(heavy.low, heavy.high, min(heavy.share, self.live))
-        found = first_belief(self.looks[0], (*self.atoms, atom), self.present)
+        found = _first_belief(self.looks[0], (*self.atoms, atom), self.present, self.known)
         for look in self.looks[1:]:
             found = found.after(look)
         return found
 
     def center_and_scale(self) -> tuple[float, float]:
-        """Return median and 1.48 × MAD; an infinite scale where the column is not resolved."""
-        look = self.looks[-1]
-        if self.hopeless or (self.octave[1] > RULE.unresolved and self.live > self.varied / 2.0):
+        """Return the median and the scale; an infinite scale where noise leaves it open."""
+        if self.hopeless:
             return 0.0, inf
         heavy = self.heavy_bin()
         if heavy is not None and heavy.share > (1.0 - RULE.outliers) * self.present:
             return 0.0, inf
+        look = self.looks[-1]
         believed = self.weights @ self.masses(look)
         off = look.shares - believed
         trust = RULE.misfit**2 / (RULE.misfit**2 + look.sd**2)
         gain = np.where(np.abs(off) > RULE.sure * look.sd, 1.0, trust)
-        shares = on_simplex(believed + gain * off)
-        median, scale, others = median_and_scale(look.edges, shares)
-        return (median, scale) if self._is_clear(others) else (median, inf)
+        found = spread(*self._with_tails(on_simplex(believed + gain * off)), look.sd, RULE.doubtful)
+        believed_in = self.octave[1] <= RULE.unbelieved or self.live <= self.varied / 2.0
+        reach = max(found.median - look.edges[0], look.edges[-1] - found.median)
+        told = found.doubt <= RULE.unresolved or (believed_in and found.scale <= reach)
+        return found.median, found.scale if told and self._is_clear(found.others) else inf
+
+    def _with_tails(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return edges and shares of the last look, its open bins split as in the first look."""
+        first, last = self.looks[0], self.looks[-1]
+        outer = np.maximum(first.shares, 0.0)
+        low = first.edges < last.edges[0]
+        high = first.edges > last.edges[-1]
+        below = outer[: np.count_nonzero(low) + 1]
+        above = outer[len(first.edges) - np.count_nonzero(high) :]
+        edges = np.concatenate([first.edges[low], last.edges, first.edges[high]])
+        parts = [_divided(shares[0], below), shares[1:-1], _divided(shares[-1], above)]
+        return edges, np.concatenate(parts)
 
     def _with_fresh(self) -> Belief:
         """Return the belief with hypotheses of laws inside a heavy bin, if there is one."""
@@ -194,21 +217,39 @@ class Belief:
         return share >= max(RULE.least_live, RULE.sure * self.looks[-1].sd)
 
 
-@cache
-def first_edges() -> FloatArray:
-    """Return the edges of the first look, the same for every column."""
-    return octave_edges(RULE.least_octave, RULE.most_octave)
+def _divided(share: float, parts: FloatArray) -> FloatArray:
+    """Return a share, divided as these parts are."""
+    total = parts.sum()
+    return share * (parts / total if total > 0.0 else np.full(len(parts), 1.0 / len(parts)))
 
 
 @cache
-def _first() -> tuple[Hypotheses, FloatArray]:
-    hypotheses = first_hypotheses(RULE.least_octave, RULE.most_octave)
-    return hypotheses, hypotheses.masses(first_edges())
+def first_edges(known: Range | None = None) -> FloatArray:
+    """Return the edges of the first look: ends of octaves, and parts of a public range."""
+    octaves = octave_edges(RULE.least_octave, RULE.most_octave)
+    if known is None:
+        return octaves
+    parts = np.linspace(known.low, known.high, RULE.parts_of_range + 1)
+    return np.unique(np.concatenate([octaves, parts]))
 
 
-def first_belief(look: Look, atoms: tuple[Atom, ...], present: float) -> Belief:
+@cache
+def _first(known: Range | None) -> tuple[Hypotheses, FloatArray]:
+    hypotheses, edges = first_hypotheses(RULE.least_octave, RULE.most_octave), first_edges(known)
+    if known is not None:  # a codebook may be wrong: what it excludes has less weight, not none
+        unlikely = RULE.fresh * hypotheses.beyond(known.low, known.high)
+        hypotheses = replace(hypotheses, prior=hypotheses.prior - unlikely)
+        weight = float(logsumexp(hypotheses.prior))
+        expected = within(known.low, known.high, weight).split(edges)
+        hypotheses = Hypotheses.joined([hypotheses, expected])
+    return hypotheses, hypotheses.masses(edges)
+
+
+def _first_belief(
+    look: Look, atoms: tuple[Atom, ...], present: float, known: Range | None
+) -> Belief:
     """Return what is believed after the first look, with these atoms set aside."""
-    hypotheses, masses = _first()
+    hypotheses, masses = _first(known)
     live = max(present - sum(atom.share for atom in atoms), 0.0)
     shares = look.shares.copy()
     for atom in atoms:
@@ -216,19 +257,15 @@ def first_belief(look: Look, atoms: tuple[Atom, ...], present: float) -> Belief:
     fit = live * (masses @ shares) - 0.5 * live**2 * np.square(masses).sum(axis=1)
     score = hypotheses.prior + fit / (look.sd**2 + RULE.misfit**2)
     kept = np.argsort(-score, kind="stable")[: 4 * RULE.most_kept]
-    return Belief(hypotheses[kept], np.empty(0), (look,), atoms, present)._with_fresh().weighed()
+    found = Belief(hypotheses[kept], np.empty(0), (look,), atoms, present, known)
+    return found._with_fresh().weighed()
 
 
-def first_beliefs(shares: FloatArray, sd: float) -> tuple[Belief, ...]:
-    """Return what is believed of every column after a first look, shares (D, bins)."""
-    return tuple(_seen_first(share, sd) for share in shares)
-
-
-def _seen_first(share: FloatArray, sd: float) -> Belief:
-    look = Look(first_edges(), share[:-1], sd)
-    zeros, lost = float(share[look.bin_of(0.0)]), float(share[-1])
-    present = 1.0 - (min(lost, 1.0) if lost > RULE.sure * sd else 0.0)
+def belief_after_first(look: Look, missing: float, known: Range | None) -> Belief:
+    """Return what is believed of a column after the first look; a noisy share is missing."""
+    zeros = float(look.shares[look.bin_of(0.0)])
+    present = 1.0 - (min(missing, 1.0) if missing > RULE.sure * look.sd else 0.0)
     atoms: tuple[Atom, ...] = ()
-    if zeros > max(RULE.heavy * present, RULE.clear * sd):
+    if zeros > max(RULE.heavy * present, RULE.clear * look.sd):
         atoms = (Atom(0.0, _SMALLEST, min(zeros, present)),)
-    return first_belief(look, atoms, present)
+    return _first_belief(look, atoms, present, known)

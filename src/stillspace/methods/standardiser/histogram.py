@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from math import sqrt
+from typing import NamedTuple
+
 import numpy as np
 
 from stillspace._typing import FloatArray
 
-MAD_TO_SD = 1.482602218505602
-"""What a normal law's MAD is multiplied with to give its standard deviation."""
 ATOM = 0.5
-LEVEL = 0.6
-TO_SD = 1.1881836
 """A bin with the median and more than this share of all cells holds one repeated value, nearly: the
 scale is then that of the other cells. Half would be exact; counts have noise."""
+LEVEL, TO_SD = 0.6, 1.1881836
+"""The spread is read off where this share of the cells lies within it of the median. Times the
+second number it is the standard deviation of a normal law, as 1.48 × MAD is at the level .5."""
+
+
+class Spread(NamedTuple):
+    """What a histogram says of a column."""
+
+    median: float
+    scale: float
+    others: float
+    """Share of the cells outside the median's bin."""
+    doubt: float
+    """Octaves between the scales that noise leaves open; infinite where the scale is unknown."""
+
+
+UNKNOWN = Spread(0.0, np.inf, 0.0, np.inf)
 
 
 def on_simplex(shares: FloatArray) -> FloatArray:
@@ -23,27 +39,42 @@ def on_simplex(shares: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(shares - excess[last], 0.0))
 
 
-def median_and_scale(edges: FloatArray, shares: FloatArray) -> tuple[float, float, float]:
-    """Return the median, 1.4826 × MAD, and the share of the cells outside the median's bin.
+def spread(edges: FloatArray, shares: FloatArray, sd: float, doubtful: float) -> Spread:
+    """Return the median and the scale of cells, spread evenly within their bins.
 
-    `shares` (edges + 1) add up to 1; the first and the last bin are open. Cells are spread evenly
-    within their bins. If the bin of the median is an atom the MAD is that of the other cells. The
-    scale is infinite where the median or the MAD lies in an open bin.
+    `shares` (edges + 1) add up to 1; the first and the last bin are open. If the bin of the median
+    is an atom the scale is that of the other cells. `sd` is the noise of one share; the scale is
+    read a second and a third time, `doubtful` standard deviations of the counts within it away.
     """
     below = np.cumsum(shares)[:-1]
     i = int(np.searchsorted(below, 0.5))
     if not 0 < i < len(edges):
-        return 0.0, np.inf, 0.0
-    share, others = float(shares[i]), 1.0 - float(shares[i])
+        return UNKNOWN
+    share = float(shares[i])
     median = float(edges[i - 1] + (0.5 - below[i - 1]) / share * (edges[i] - edges[i - 1]))
     if not median < edges[i]:  # rounding: the bin may hold one number alone
         median = float(edges[i - 1])
+    others = 1.0
     if share > ATOM:
-        below = np.where(np.arange(len(below)) >= i, below - share, below) / max(others, 1e-9)
+        others = 1.0 - share
+        below = np.where(np.arange(len(below)) >= i, below - share, below)
     away = np.unique(np.abs(edges - median))
     within = np.interp(median + away, edges, below) - np.interp(median - away, edges, below)
     within = np.maximum.accumulate(within)
-    if within[-1] < LEVEL:
-        return median, np.inf, others
-    mad = max(float(np.interp(LEVEL, within, away)), away[np.searchsorted(within, LEVEL)] / 2.0)
-    return median, TO_SD * mad, others
+
+    at = _crossing(within, LEVEL * others)
+    if at is None:
+        return Spread(median, np.inf, 1.0 - share, np.inf)
+    found = max(float(np.interp(LEVEL * others, within, away)), away[at] / 2.0)
+    off = doubtful * sd * sqrt(np.count_nonzero(np.abs(edges - median) <= found) + 1)
+    low, high = _crossing(within, LEVEL * others - off), _crossing(within, LEVEL * others + off)
+    if not low or high is None:  # nearer than the first edge, or beyond the last one
+        return Spread(median, TO_SD * found, 1.0 - share, np.inf)
+    doubt = float(np.log2(away[high] / away[low - 1]))
+    return Spread(median, TO_SD * found, 1.0 - share, doubt)
+
+
+def _crossing(within: FloatArray, level: float) -> int | None:
+    """Return the first edge within which this share of the cells lies, if there is one."""
+    at = int(np.searchsorted(within, level))
+    return at if at < len(within) else None

@@ -74,6 +74,11 @@ class Hypotheses:
         """The scale of the law."""
         return np.asarray(np.exp2(self.octave))
 
+    def beyond(self, low: float, high: float) -> FloatArray:
+        """Return 1 for laws whose centre, or whose width, does not fit into a range, else 0."""
+        outside = (self.center + self.reach < low) | (self.center - self.reach > high)
+        return np.where(outside | (self.scale > high - low), 1.0, 0.0)
+
     def masses(self, edges: FloatArray) -> FloatArray:
         """Return the probabilities of the bins between these edges: (hypotheses, edges + 1)."""
         with np.errstate(over="ignore"):

@@ -8,8 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.methods.standardiser.belief import Belief, Look, first_beliefs, first_edges
+from stillspace.methods.standardiser.belief import (
+    Belief,
+    Look,
+    Range,
+    belief_after_first,
+    first_edges,
+)
 from stillspace.methods.standardiser.rule import LEAST_KAPPA, RULE, SAFE_KAPPA, SHARE
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
@@ -61,6 +68,9 @@ class Standardiser:
     D: int
     missing: float | None = None
     """The public code of a missing cell, if there is one; NaN is always missing."""
+    bounds: FrozenArray | None = None
+    """Public ranges of the columns, (D, 2), NaN where nothing is known: what to expect of cells,
+    not a bound on them."""
     name: ClassVar[str] = "private centre and scale of each column"
     takes_raw_rows: ClassVar[bool] = True
 
@@ -78,12 +88,11 @@ class Standardiser:
     def coordinates(self) -> int:
         """One normal per bin and column of each look."""
         closer = RULE.most_bins + RULE.parts_of_heavy_bin + _SPARE_BINS
-        return self.D * (len(first_edges()) + 2 + (1 + RULE.most_zooms) * closer)
+        return self.D * (len(self._first_edges()[0]) + 2 + (1 + RULE.most_zooms) * closer)
 
     def begin(self, allowance: Allowance) -> State:
         """Ask for the first look at all columns."""
-        edges = np.tile(first_edges(), (self.D, 1))
-        query = ColumnCounts.of(self.D, edges, missing=self.missing)
+        query = ColumnCounts.of(self.D, self._first_edges(), missing=self.missing)
         return State(allowance, query, RULE.first_share)
 
     def ask(self, state: State) -> Ask | None:
@@ -98,7 +107,7 @@ class Standardiser:
         (answer,) = answers
         with np.errstate(all="ignore"):
             if not state.beliefs:
-                beliefs = first_beliefs(answer.value, answer.sd)
+                beliefs = self._first_beliefs(answer)
             else:
                 beliefs = _after(state.beliefs, state.asked, answer)
             return self._next(replace(state, beliefs=beliefs))
@@ -113,6 +122,22 @@ class Standardiser:
                     if np.isfinite([center, scale]).all() and scale > 0.0:
                         found[:, j] = center, scale
         return Outcome(found)
+
+    def _ranges(self) -> list[Range | None]:
+        if self.bounds is None:
+            return [None] * self.D
+        return [Range(*ends) if np.isfinite(ends).all() else None for ends in self.bounds.array]
+
+    def _first_edges(self) -> FloatArray:
+        return _in_one_table([first_edges(known) for known in self._ranges()])
+
+    def _first_beliefs(self, answer: Answer) -> tuple[Belief, ...]:
+        found = []
+        for shares, known in zip(answer.value, self._ranges(), strict=True):
+            edges = first_edges(known)
+            look = Look(edges, shares[: len(edges) + 1], answer.sd)
+            found.append(belief_after_first(look, float(shares[-1]), known))
+        return tuple(found)
 
     def _next(self, state: State) -> State:
         """Look closer at columns that are not resolved, then at all of them for the last time."""

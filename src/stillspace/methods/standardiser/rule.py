@@ -21,6 +21,8 @@ class Rule:
     """The first look tells octaves apart from 2^this …"""
     most_octave: int = 60
     """… to 2^this."""
+    parts_of_range: int = 32
+    """Parts into which the first look divides a public range of a column."""
     misfit: float = 0.05
     """Share of the rows by which a real column differs from a t law, in a bin."""
     least_live: float = 0.03
@@ -42,7 +44,8 @@ class Rule:
     outliers: float = 0.25
     """A bin with all but this share of the present cells is not resolved: they may be outliers."""
     fresh: float = 3.0
-    """What the logarithm of the prior loses for hypotheses that a heavy bin brings."""
+    """What the logarithm of the prior loses for hypotheses that a heavy bin brings, and for those
+    that a public range excludes."""
     atom_width: float = 2.0**-16
     """Width of a bin, relative to its place, below which a heavy bin is one repeated value."""
     most_kept: int = 100
@@ -53,8 +56,13 @@ class Rule:
     """Octaves between the scales of neighbouring hypotheses, in the end."""
     resolved: float = 0.5
     """Octaves of the scale, and scales of the centre, within which a column is resolved."""
-    unresolved: float = 1.2
-    """Octaves of uncertainty above which a column is dropped: a wrong scale ruins more."""
+    doubtful: float = 4.0
+    """Standard deviations of the noise within which the scale is read a second and third time."""
+    unresolved: float = 2.5
+    """Octaves between these two scales above which counts do not tell the scale …"""
+    unbelieved: float = 1.2
+    """… and octaves of uncertainty above which the belief does not, either. Then the column is
+    dropped: a scale that is too small ruins a fit, a column less costs one column."""
 
 
 RULE = Rule()

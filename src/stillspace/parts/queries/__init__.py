@@ -10,6 +10,7 @@ weights 1/‖Qx‖ no constant bounds, and which are therefore never private.
 from stillspace.parts.queries.base import (
     LARGEST_POINT,
     PRIVATE_FLOOR,
+    PRIVATE_NEAR,
     ROBUST_FLOOR,
     UNIT_ROUNDOFF,
     Query,
@@ -26,16 +27,19 @@ from stillspace.parts.queries.gradients import Glad, Reaper
 from stillspace.parts.queries.modes import AngleCounts, FourthMoment
 from stillspace.parts.queries.moments import ScoreMoment, ScoreSquares, SecondMoment
 from stillspace.parts.queries.reweighted import IrlsPower, ReweightedMoment
+from stillspace.parts.queries.split import FarMoment, NearCost, NearMoment
 
 __all__ = [
     "LARGEST_POINT",
     "PRIVATE_FLOOR",
+    "PRIVATE_NEAR",
     "ROBUST_FLOOR",
     "UNIT_ROUNDOFF",
     "AngleCounts",
     "Curvature",
     "CurvatureMatrix",
     "DistanceCounts",
+    "FarMoment",
     "FourthMoment",
     "GeometricMedian",
     "Glad",
@@ -43,6 +47,8 @@ __all__ = [
     "IrlsPower",
     "Joint",
     "MedianCost",
+    "NearCost",
+    "NearMoment",
     "Query",
     "Reaper",
     "ReweightedMoment",

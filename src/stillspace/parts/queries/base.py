@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -17,6 +18,12 @@ ROBUST_FLOOR = 2.0**-50
 """The floor without privacy: at the rounding of a residual of a unit row."""
 
 UNIT_ROUNDOFF = 2.0**-53
+
+PRIVATE_NEAR = 2.0**-16
+"""Below this ‖Qx‖² is that of a computed residual in private fits; above, `‖x‖² − ‖Vᵀx‖²`."""
+
+ROBUST_NEAR = 2.0**-10
+"""The same without privacy, where distances are right to 1e-12."""
 
 LARGEST_POINT = 1e6
 """Points are bases, matrices of H or centres in units of a radius: terms cannot overflow."""
@@ -51,6 +58,14 @@ class Query(Protocol):
     def term_error(self) -> float:
         """How far rounding can carry a computed term past its exact bounds (SPEC 4)."""
 
+    @property
+    def summand_bound(self) -> float:
+        """Bound on the norm of what is added up inside a job, before a map of the job's sum."""
+
+    @property
+    def job_error(self) -> float:
+        """How far rounding moves that map's result, relative to the norms of all summands."""
+
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the terms of a block of rows, given as columns, to `out`."""
 
@@ -65,6 +80,16 @@ class Blockwise:
     """A query whose blocks are added by `add_block`."""
 
     __slots__ = ()
+
+    @property
+    def summand_bound(self) -> float:
+        """Terms are added up as they are, unless a query says otherwise."""
+        return float(self.norm_bound)  # type: ignore[attr-defined]
+
+    @property
+    def job_error(self) -> float:
+        """Nothing is done to the sum of a job, unless a query says otherwise."""
+        return 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -95,6 +120,34 @@ class Bounded(Blockwise):
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the release as it is."""
         return released, None
+
+
+class FromScores(Bounded):
+    """Terms that depend on a row's scores at the point, and on its distance, alone."""
+
+    __slots__ = ()
+    near: ClassVar[float | None] = None
+    """Where distances are needed: see `PRIVATE_NEAR`."""
+
+    @abstractmethod
+    def add_measured(
+        self, Y: FloatArray, distances: FloatArray, point: FloatArray, out: FloatArray
+    ) -> None:
+        """Add the terms of rows with the scores Y (columns, b) and these distances to `out`."""
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`."""
+        self.add_measured(*kernels.measured(XT, self._measured_at(point), self.near), point, out)
+
+    def measure(self, point: FloatArray) -> kernels.Measure | None:
+        """Return what rows in memory may measure at once; a subclass may have other blocks."""
+        if type(self).add_block is not FromScores.add_block:
+            return None
+        return kernels.Measure(self._measured_at(point), self.near)
+
+    def _measured_at(self, point: FloatArray) -> FloatArray:
+        check_point(point, (self.D, point.shape[-1] if point.ndim == 2 else 0))
+        return point
 
 
 def check_point(point: FloatArray, shape: tuple[int, ...]) -> None:

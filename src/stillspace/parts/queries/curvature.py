@@ -11,7 +11,7 @@ import numpy as np
 from stillspace import kernels
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import PRIVATE_FLOOR, Bounded, Query, check_point
+from stillspace.parts.queries.base import PRIVATE_FLOOR, PRIVATE_NEAR, Bounded, Query, check_point
 from stillspace.parts.queries.gradients import Glad
 
 
@@ -34,8 +34,8 @@ class _Curved(Bounded):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the scores and their norms, both clipped to 1, and u."""
         check_point(point, (self.D, self.r))
-        R, Y = kernels.residual_to_basis(XT, point)
-        distance, size = kernels.column_norms(R), kernels.column_norms(Y)
+        Y, distance = kernels.measured(XT, point, PRIVATE_NEAR)
+        size = kernels.column_norms(Y)
         weight = kernels.clip_weights(distance, size, self.floor, self.cut)
         u = kernels.curvature_weights(distance, weight, self.cap)
         return Y / np.maximum(size, 1.0), np.minimum(size, 1.0), u
@@ -133,7 +133,8 @@ class Joint:
             return None
         check_point(point, (D, r))
         direction = out[: D * r].reshape(D, r)
-        return kernels.Terms(kernels.NEWTON, point, floor, direction, out[D * r :], cut, cap)
+        facts = (floor, direction, out[D * r :], cut, cap, gradient.near)
+        return kernels.Terms(kernels.NEWTON, point, *facts)
 
 
 _CURVATURES: tuple[list[type], ...] = ([Curvature], [Curvature, CurvatureMatrix])

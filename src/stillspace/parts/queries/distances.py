@@ -10,24 +10,36 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.base import PRIVATE_FLOOR, Bounded, check_point
+from stillspace.parts.queries.base import (
+    PRIVATE_FLOOR,
+    PRIVATE_NEAR,
+    Bounded,
+    FromScores,
+    check_point,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class GladCost(Bounded):
+class GladCost(FromScores):
     """`Σ ‖Qx‖`: n times the GLAD cost at V. A number in [0, 1] a row, so both bounds are 1."""
 
     D: int
     r: int
     name: ClassVar[str] = "GLAD cost"
+    near: ClassVar[float | None] = PRIVATE_NEAR
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = 1.0
 
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
+    def add_measured(
+        self,
+        Y: FloatArray,  # noqa: ARG002
+        distances: FloatArray,
+        point: FloatArray,
+        out: FloatArray,
+    ) -> None:
+        """Add the distances."""
         check_point(point, (self.D, self.r))
-        R, _ = kernels.residual_to_basis(XT, point)
-        out += np.fmin(kernels.column_norms(R), 1.0).sum()
+        out += np.fmin(distances, 1.0).sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +66,8 @@ class DistanceCounts(Bounded):
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
         check_point(point, (self.D, self.r))
-        R, _ = kernels.residual_to_basis(XT, point)
-        bins = np.searchsorted(np.array(self.edges), kernels.column_norms(R), side="right")
+        _, distance = kernels.measured(XT, point, PRIVATE_NEAR)
+        bins = np.searchsorted(np.array(self.edges), distance, side="right")
         out += np.bincount(bins[XT.any(axis=0)], minlength=len(self.edges) + 1)
 
 

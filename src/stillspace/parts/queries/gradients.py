@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import ClassVar
 
@@ -11,7 +11,13 @@ import numpy as np
 from stillspace import kernels
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import PRIVATE_FLOOR, UNIT_ROUNDOFF, Bounded, check_point
+from stillspace.parts.queries.base import (
+    PRIVATE_FLOOR,
+    PRIVATE_NEAR,
+    UNIT_ROUNDOFF,
+    Bounded,
+    check_point,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,8 @@ class Glad(Bounded):
     r: int
     floor: float = PRIVATE_FLOOR
     cut: float = inf
+    near: float = PRIVATE_NEAR
+    """From this ‖Qx‖² on, a row's distance is that of `‖x‖² − ‖Vᵀx‖²`; below, of its residual."""
     name: ClassVar[str] = "GLAD gradient"
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = 2.0
@@ -36,6 +44,41 @@ class Glad(Bounded):
     def shape(self) -> tuple[int, ...]:
         """(D, r)."""
         return (self.D, self.r)
+
+    @property
+    def term_error(self) -> float:
+        """Above `near` the weight is that of `‖x‖² − ‖y‖²` instead of ‖Qx‖².
+
+        The two differ by at most `e` (docs/privacy.md, "Two products"): by rounding, and as V is
+        orthonormal to 2⁻⁴⁴ in each inner product. A term grows by e/(2 near).
+        """
+        D, r, u = self.D, self.r, UNIT_ROUNDOFF
+        chain = D / 8.0 + 5.0
+        e = 1.01 * u * (chain * (1.0 + 2.0 * sqrt(r)) + r + 2.0)
+        e += r * (kernels.ORTHONORMAL + 1.01 * D * u)
+        return 2.0 * (D + 8) * u + 1.01 * e / (2.0 * self.near)
+
+    @property
+    def summand_bound(self) -> float:
+        """`w x yᵀ` is added up, and w is at most 1/√near where the row is not a residual."""
+        return max(1.0, 1.001 / sqrt(self.near))
+
+    @property
+    def job_error(self) -> float:
+        """Rounding of `S − V(VᵀS)`, relative to ‖S‖ (docs/privacy.md, "Two products")."""
+        root = sqrt(self.r)
+        chain = root * (self.D / 8.0 + 5.0) + (self.r + 2.0) * (1.0 + root)
+        return 1.01 * UNIT_ROUNDOFF * chain
+
+    def for_rows(self, count: int) -> Glad:
+        """Return the query for sums whose rounding counts so many rows: with `near` large enough.
+
+        Rounding moves such a sum by up to 2⁻⁴³ · count/√near, which is kept below 2⁻⁹.
+        """
+        near = self.near
+        while count > 2.0**34 * sqrt(near) and near < 1.0:
+            near *= 4.0
+        return self if near == self.near else replace(self, near=near)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
@@ -47,7 +90,8 @@ class Glad(Bounded):
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         check_point(point, (self.D, self.r))
-        return kernels.Terms(kernels.GLAD, point, self.floor, out, np.zeros(1), self.cut, 0.0)
+        facts = (self.floor, out, np.zeros(1), self.cut, 0.0, self.near)
+        return kernels.Terms(kernels.GLAD, point, *facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from stillspace import kernels
-from stillspace._typing import FloatArray
+from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels.modes import count_angles, pair_products
 from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import UNIT_ROUNDOFF, Bounded, check_point
+from stillspace.parts.queries.base import UNIT_ROUNDOFF, FromScores, check_point
+
+BLOCK = 256
+"""Rows whose terms are added up at a time; their products fit into the second cache."""
 
 
 def squares(Y: FloatArray) -> FloatArray:
@@ -21,13 +25,19 @@ def squares(Y: FloatArray) -> FloatArray:
     The inner product of two such columns is the squared inner product of the columns of Y, and
     the norm of one is the squared norm of its column.
     """
-    first, second = np.triu_indices(len(Y))
-    weights = np.where(first == second, 1.0, sqrt(2.0))
+    first, second, weights = pairs_of(len(Y))
     return np.asarray(weights[:, None] * Y[first] * Y[second])
 
 
+@cache
+def pairs_of(K: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the pairs i ≤ j of K numbers as two vectors, and their weights: 1, or √2 for i < j."""
+    first, second = np.triu_indices(K)
+    return first, second, np.where(first == second, 1.0, sqrt(2.0))
+
+
 @dataclass(frozen=True, slots=True)
-class FourthMoment(Bounded):
+class FourthMoment(FromScores):
     """`Σ q qᵀ`, q = squares(y)/‖y‖, y = Vᵀx: fourth moments of the directions of the scores.
 
     For a unit vector c, `squares(c)ᵀ Σqqᵀ squares(c) = Σ‖y‖²(c·y/‖y‖)⁴`: how many rows lie along
@@ -60,18 +70,22 @@ class FourthMoment(Bounded):
     def _pairs(self) -> int:
         return self.r * (self.r + 1) // 2
 
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`; a vector q longer than 1 is cut to 1."""
+    def add_measured(
+        self,
+        Y: FloatArray,
+        distances: FloatArray,  # noqa: ARG002
+        point: FloatArray,
+        out: FloatArray,
+    ) -> None:
+        """Add the terms; a vector q longer than 1 is cut to 1."""
         check_point(point, (self.D, self.r))
-        Y = kernels.scores(XT, point)
-        length = kernels.column_norms(Y)
-        Q = squares(Y / np.where(length > 0.0, length, 1.0)) * length
-        Q = Q / np.maximum(kernels.column_norms(Q), 1.0)
-        out += Q @ Q.T
+        for at in range(0, Y.shape[1], BLOCK):
+            Q = pair_products(np.ascontiguousarray(Y[:, at : at + BLOCK]))
+            out += Q @ Q.T
 
 
 @dataclass(frozen=True, slots=True)
-class AngleCounts(Bounded):
+class AngleCounts(FromScores):
     """How much of the rows lies at which angle to each of m directions, in bins of equal width.
 
     The point (D, m) has the directions as columns, divided by a common number so that its largest
@@ -98,15 +112,21 @@ class AngleCounts(Bounded):
         """The clip divides by a norm of m squares, each of a sum of D products."""
         return 2.0 * (max(self.D, self.m) + 8) * UNIT_ROUNDOFF
 
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
+    def add_measured(
+        self,
+        Y: FloatArray,
+        distances: FloatArray,  # noqa: ARG002
+        point: FloatArray,
+        out: FloatArray,
+    ) -> None:
+        """Add the terms: one bin per row and direction."""
         check_point(point, (self.D, self.m))
-        Z = kernels.scores(XT, point)
-        weights = np.abs(Z) / np.maximum(kernels.column_norms(Z), 1.0)
-        lengths = kernels.column_norms(point)
-        for a in range(self.m):
-            above = np.searchsorted(lengths[a] * _cosines(self.bins), Z[a], side="right")
-            out[a] += np.bincount(self.bins - 1 - above, weights[a], self.bins)
+        edges = np.full((self.m, 1 << (self.bins - 1).bit_length()), np.inf)
+        edges[:, : self.bins - 1] = kernels.column_norms(point)[:, None] * _cosines(self.bins)
+        for at in range(0, Y.shape[1], BLOCK):
+            part = np.zeros(self.shape)
+            count_angles(np.ascontiguousarray(Y[:, at : at + BLOCK]), edges, part)
+            out += part
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 from stillspace import kernels
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import Bounded, check_point
+from stillspace.parts.queries.base import Bounded, FromScores, check_point
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class ScoreMoment(Bounded):
         return self._stock_terms(point, out) if type(self) is ScoreMoment else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
-        return kernels.Terms(kernels.SCORES, point, 0.0, out, np.zeros(1), inf, 0.0)
+        return kernels.Terms(kernels.SCORES, point, 0.0, out, np.zeros(1), inf, 0.0, inf)
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreSquares(Bounded):
+class ScoreSquares(FromScores):
     """`Σ ((v_jᵀx)²)_j`: n times the variances along the components. Bounds as for `ScoreMoment`.
 
     Norm ≤ ‖Vᵀx‖² ≤ 1, and two terms have no negative entry: their difference is ≤ √2.
@@ -88,9 +88,14 @@ class ScoreSquares(Bounded):
         """(r,)."""
         return (self.r,)
 
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
+    def add_measured(
+        self,
+        Y: FloatArray,
+        distances: FloatArray,  # noqa: ARG002
+        point: FloatArray,
+        out: FloatArray,
+    ) -> None:
+        """Add the terms; a score vector longer than 1 is cut to 1."""
         check_point(point, (self.D, self.r))
-        Y = kernels.scores(XT, point)
         Y = Y / np.maximum(kernels.column_norms(Y), 1.0)
         out += (Y * Y).sum(axis=1)

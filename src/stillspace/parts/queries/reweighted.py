@@ -10,7 +10,7 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.base import ROBUST_FLOOR, Blockwise
+from stillspace.parts.queries.base import ROBUST_FLOOR, ROBUST_NEAR, Blockwise
 
 
 class _Unbounded(Blockwise):
@@ -74,15 +74,20 @@ class IrlsPower(_Unbounded):
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         direction = out[:-1].reshape(self.D, self.r)
-        return kernels.Terms(kernels.IRLS, point, self.floor, direction, out[-1:], self.cut, 0.0)
+        facts = (self.floor, direction, out[-1:], self.cut, 0.0, ROBUST_NEAR)
+        return kernels.Terms(kernels.IRLS, point, *facts)
 
 
 @dataclass(frozen=True, slots=True)
 class ReweightedMoment(_Unbounded):
-    """`Σ xxᵀ / max(dist(x), floor)`, dist from a basis V (FMS) or a matrix P (REAPER-IRLS)."""
+    """`Σ xxᵀ / max(dist(x), floor)`, dist from a basis V (FMS) or a matrix P (REAPER-IRLS).
+
+    With a `cut`, over the rows with dist < cut, as in `IrlsPower`.
+    """
 
     D: int
     floor: float = ROBUST_FLOOR
+    cut: float = inf
     name: ClassVar[str] = "reweighted second moment"
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
@@ -92,5 +97,6 @@ class ReweightedMoment(_Unbounded):
         else:
             R = kernels.residual_to_matrix(XT, point)
         distance = kernels.column_norms(R)
-        out[:-1] += ((XT / np.maximum(distance, self.floor)) @ XT.T).ravel()
-        out[-1] += distance.sum()
+        weight = np.where(distance < self.cut, 1.0 / np.maximum(distance, self.floor), 0.0)
+        out[:-1] += ((XT * weight) @ XT.T).ravel()
+        out[-1] += np.minimum(distance, self.cut).sum()

@@ -142,8 +142,10 @@ class CsrSource(_Held):
             data = np.asarray(self._data[low:high]).astype(self.dtype, copy=False)
         found = sparse.csr_matrix((stop - start, self.shape[1]), dtype=self.dtype)
         found.data, found.indptr = data, limits - low
-        # Wrong column numbers stay as they are: such a row counts as one that is not finite.
         found.indices = np.asarray(self._columns[low:high]).astype(np.int64)
+        if high > low and not 0 <= found.indices.min() <= found.indices.max() < self.shape[1]:
+            msg = f"{self.describe()}: a column number is outside of its shape; write it again."
+            raise DataFileError(msg)
         return found
 
 

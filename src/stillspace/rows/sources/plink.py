@@ -72,6 +72,15 @@ class BedSource:
         found = take_by_runs(self.read, numbers, gap + 1, longest)
         return self.read(0, 0) if found is None else np.asarray(found)
 
+    def columns(self, start: int, stop: int) -> AnyArray:
+        """Return variants of all individuals: a stretch of each row."""
+        low, high = start // 4, -(-stop // 4)
+        calls = np.empty((self.shape[0], high - low), dtype=np.uint8)
+        for i in range(self.shape[0]):
+            self.file.read_into(HEADER + i * self.packed + low, calls[i])
+        cells = _CELLS[calls.reshape(-1)].view(np.float32).reshape(len(calls), -1)
+        return np.ascontiguousarray(cells[:, start - 4 * low : stop - 4 * low])
+
     def announce(self, start: int, stop: int) -> None:
         """Have the system bring rows nearer."""
         self.file.announce(HEADER + start * self.packed, (stop - start) * self.packed)
@@ -162,11 +171,11 @@ def _checked(path: str | os.PathLike[str]) -> tuple[OpenFile, int, int, int]:
         msg = f"{file.path} is no PLINK 1 .bed file; convert it with plink --make-bed."
         raise DataFileError(msg)
     outer, inner = (n, D) if head[2] == BY_INDIVIDUALS else (D, n)
-    needed = HEADER + outer * -(-inner // 4)
-    if file.size != needed:
+    if file.size != HEADER + outer * -(-inner // 4):
+        # No sizes here: they tell the number of rows, which may be secret.
         msg = (
-            f"{file.path} has {file.size} bytes, and its .bim and .fam ask for {needed}: the three "
-            "files do not belong together, or one of them is truncated."
+            f"{file.path} does not have the size that its .bim and .fam ask for: the three files "
+            "do not belong together, or one of them is truncated."
         )
         raise DataFileError(msg)
     return file, head[2], n, D

@@ -48,9 +48,10 @@ class RawSource:
             raise DataFileError(msg)
         needed = self.offset + self.shape[0] * self.shape[1] * self.stored.itemsize
         if self.file.size < needed:
+            # No sizes here: they tell the number of rows, which may be secret.
             msg = (
-                f"{self.file.path} is truncated: its shape and type need {needed} bytes, and it "
-                f"has {self.file.size}; write the file again."
+                f"{self.file.path} is truncated: it is shorter than its shape and type need; write "
+                "the file again."
             )
             raise DataFileError(msg)
 
@@ -78,6 +79,20 @@ class RawSource:
         gap, longest = GAP_BYTES // self._row_bytes + 1, RUN_BYTES // self._row_bytes
         found = take_by_runs(self.read, numbers, gap, longest)
         return self.read(0, 0) if found is None else np.asarray(found)
+
+    def columns(self, start: int, stop: int) -> AnyArray:
+        """Return columns of all rows: a stretch of each row, or of the file."""
+        n, D = self.shape
+        if self.by_columns:
+            found = np.empty((stop - start, n), dtype=self.stored)
+            at = self.offset + start * n * self.stored.itemsize
+            self.file.read_into(at, _bytes(found))
+            return self._converted(found.T)
+        found = np.empty((n, stop - start), dtype=self.stored)
+        for i in range(n):
+            at = self.offset + (i * D + start) * self.stored.itemsize
+            self.file.read_into(at, _bytes(found[i]))
+        return self._converted(found)
 
     def describe(self) -> str:
         """Return what it is."""

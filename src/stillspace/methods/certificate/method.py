@@ -1,0 +1,111 @@
+"""The releases behind a private certificate: counts of distances, then sums at the chosen cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from stillspace._frozen import FrozenArray
+from stillspace._typing import FloatArray
+from stillspace.methods.certificate.statement import PrivateCertificate, best_cut
+from stillspace.parts.queries import DistanceCounts, FarMoment, NearCost, NearMoment
+from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+
+CUTS: tuple[float, ...] = tuple(float(cut) for cut in np.geomspace(0.01, 0.9, 14))
+"""Distances on the unit sphere among which the cut is chosen: each is 1.41 times the one before."""
+COUNT_PART, NEAR_PART, COST_PART, FAR_PART = 0.07, 0.25, 0.08, 0.6
+"""Of this stage's share of μ². The far rows' second moment has D(D + 1)/2 entries, all others few.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """What was released so far."""
+
+    cut: float | None = None
+    certificate: PrivateCertificate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateMethod:
+    """Releases what theorem 3 needs, at a subspace that earlier releases gave.
+
+    `basis` (D, r) is that subspace. Zero columns stand in where a fit chose fewer components than
+    it was planned for.
+    """
+
+    D: int
+    r: int
+    basis: FrozenArray | None = None
+    name: ClassVar[str] = "a certificate of the fitted subspace"
+
+    @property
+    def n_components(self) -> int:
+        """A certificate has no components."""
+        return 0
+
+    @property
+    def n_passes(self) -> int:
+        """The counts, then the three sums."""
+        return 2
+
+    @property
+    def coordinates(self) -> int:
+        """One number per bin and entry."""
+        return sum(query.noise.coordinates for query in (self._counts, *self._sums(CUTS[0])))
+
+    def at(self, point: FloatArray) -> CertificateMethod:
+        """Return the method at a basis (D, r)."""
+        return replace(self, basis=FrozenArray.of(point))
+
+    def begin(self, allowance: Allowance) -> State:  # noqa: ARG002
+        """Nothing is known yet."""
+        return State()
+
+    def ask(self, state: State) -> Ask | None:
+        """Ask for counts of distances, then for the sums at the cut."""
+        if state.certificate is not None:
+            return None
+        if state.cut is None:
+            return Ask(self._point, ((self._counts, COUNT_PART),))
+        parts = (NEAR_PART, COST_PART, FAR_PART)
+        return Ask(self._point, tuple(zip(self._sums(state.cut), parts, strict=True)))
+
+    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+        """Choose the cut, then keep the certificate."""
+        point = self._point
+        V = point[:, point.any(axis=0)]
+        r = V.shape[1]
+        if state.cut is None:
+            counts = answers[0]
+            cut = best_cut(counts.value, counts.sd, CUTS, self.D, max(r, 1))
+            return replace(state, cut=cut)
+        near, cost, far = answers
+        made = PrivateCertificate.of(
+            V,
+            state.cut,
+            (near.value[:r, :r], near.sd),
+            (state.cut * float(cost.value), state.cut * cost.sd),
+            (far.value, far.sd),
+        )
+        return replace(state, certificate=made)
+
+    def outcome(self, state: State) -> Outcome:
+        """Return the certificate among the facts."""
+        return Outcome(self._point, facts={"certificate": state.certificate})
+
+    @property
+    def _point(self) -> FloatArray:
+        if self.basis is None:  # before a fit there is no subspace, and any point costs the same
+            return np.eye(self.D, self.r)
+        return self.basis.array
+
+    @property
+    def _counts(self) -> DistanceCounts:
+        return DistanceCounts(self.D, self.r, CUTS)
+
+    def _sums(self, cut: float) -> tuple[NearMoment, NearCost, FarMoment]:
+        facts = (self.D, self.r, cut)
+        return NearMoment(*facts), NearCost(*facts), FarMoment(*facts)

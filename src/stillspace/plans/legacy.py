@@ -1,0 +1,95 @@
+"""Mechanisms for PCA that the paper cites and that have no guarantee here: for comparisons only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from stillspace._typing import FloatArray
+from stillspace.parts.bingham import sample_bingham
+from stillspace.parts.geometry import top_eigenvectors
+from stillspace.plans.release import Release
+from stillspace.privacy import ComposedEvent
+from stillspace.privacy.events import NonPrivateEvent
+
+
+@dataclass(frozen=True, slots=True)
+class WishartStart:
+    """Legacy: the top r eigenvectors of `Σxxᵀ/n + W` (Jiang et al. 2016). Never with a guarantee.
+
+    W ~ Wishart_D(D + 1, (3/2nε) I), what the paper calls private PCA. It is not differentially
+    private (SPEC 9.6): W is positive definite, so no result M with M ⋡ Σxxᵀ/n is possible, and a
+    neighbour's result is such a one with probability 1 − e^(−ε/3). For comparisons only.
+    """
+
+    release: Release
+    """The second moment, without noise."""
+    epsilon: float
+
+    def releases(self) -> Iterator[Release]:
+        """Yield the second moment."""
+        yield self.release
+
+    def event(self) -> ComposedEvent:
+        """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
+        return ComposedEvent.of([self.release.event(0), self.not_private])
+
+    @property
+    def not_private(self) -> NonPrivateEvent:
+        """Why there is no guarantee."""
+        return NonPrivateEvent(
+            "the Wishart mechanism is not differentially private: which results are possible "
+            "depends on the rows"
+        )
+
+    def noise(self, rng: np.random.Generator) -> FloatArray:
+        """Return W (D, D)."""
+        D = self.release.query.D
+        A = rng.standard_normal((D + 1, D))
+        return np.asarray(1.5 / (self.release.size * self.epsilon) * (A.T @ A))
+
+    def basis(
+        self, moment: FloatArray, r: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return a basis and the matrix that it was taken from."""
+        noisy = moment + self.noise(rng)
+        return top_eigenvectors(noisy, r), noisy
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialStart:
+    """The exponential mechanism for PCA (Chaudhuri, Sarwate and Sinha 2013). Without a guarantee.
+
+    A basis V is drawn with density ∝ exp((ε/2) Σ ‖Vᵀx‖²). A row changes the sum by at most 1, so a
+    perfect sampler would be (ε, 0)-differentially private. Ours (`parts.bingham`) is exact in real
+    arithmetic, but its error in floating point is not proved, and nobody accounts for it.
+    """
+
+    release: Release
+    """The second moment, without noise."""
+    epsilon: float
+
+    def releases(self) -> Iterator[Release]:
+        """Yield the second moment."""
+        yield self.release
+
+    def event(self) -> ComposedEvent:
+        """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
+        return ComposedEvent.of([self.release.event(0), self.not_private])
+
+    @property
+    def not_private(self) -> NonPrivateEvent:
+        """Why there is no guarantee."""
+        return NonPrivateEvent(
+            "the sampler of the exponential mechanism is exact in real arithmetic only: its "
+            "floating-point error is not proved"
+        )
+
+    def basis(
+        self, moment: FloatArray, r: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, None]:
+        """Return a basis; the second moment was not released, so there is none to give back."""
+        weight = 0.5 * self.epsilon * self.release.size
+        return sample_bingham(weight * moment, r, rng), None

@@ -1,0 +1,285 @@
+"""What the coordinator does: it cuts rows into partitions, asks workers, and adds their sums.
+
+A job of rows (rows/layout.py) belongs to the partition in which it begins, and a partition also
+knows the rows behind its end that its last job needs. So jobs, and the bits of a sum, are those of
+rows in memory, for any number of partitions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from math import prod
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stillspace._typing import FloatArray, IntArray
+from stillspace.exceptions import DataFileError
+from stillspace.rows.cluster import worker
+from stillspace.rows.cluster.pool import Pool
+from stillspace.rows.file import RowTable
+from stillspace.rows.layout import STANDARD, Layout
+from stillspace.rows.maps import Pairs, RowMap, View, bounded, width
+from stillspace.rows.memory import MemoryRows
+from stillspace.rows.protocols import RowSum
+from stillspace.rows.sources import RowSource, open_source
+
+PARTITIONS_PER_WORKER = 2
+"""More partitions than workers, so that a worker that joins gets some."""
+
+WAIT = 600.0
+"""Seconds that a fit waits for a worker while none is alive."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunks:
+    """Arrays on the cluster that hold the rows: futures, and the row where each begins."""
+
+    futures: tuple[Any, ...]
+    starts: tuple[int, ...]
+
+    def covering(self, start: int, stop: int) -> tuple[list[Any], int]:
+        """Return the arrays that hold these rows, and the first row of the first array."""
+        low = bisect_left(self.starts, start + 1) - 1
+        high = bisect_left(self.starts, stop)
+        return list(self.futures[low:high]), self.starts[low]
+
+
+class ClusterTable(RowTable):
+    """A table whose rows workers of a Dask cluster add up. Make it by `on_cluster`."""
+
+    def __init__(
+        self,
+        source: RowSource,
+        pool: Pool,
+        partitions: int,
+        memory: int | str | None = None,
+        chunks: Chunks | None = None,
+    ) -> None:
+        super().__init__(source, memory)
+        n = self.shape[0]
+        parts = max(1, min(partitions, n))
+        self.edges = [k * n // parts for k in range(parts + 1)]
+        self.pool, self.chunks = pool, chunks
+        self.run = f"stillspace-{token_hex(8)}"
+        self.numbers = count()
+
+    def as_rows(self) -> ClusterRows:  # type: ignore[override]
+        """Return the rows as a fit takes them."""
+        return ClusterRows(self)
+
+    def with_missing(self, code: float) -> RowTable:
+        """Refuse: what stands for a missing cell is put in when rows are read from a file."""
+        msg = (
+            "RobustPCA does not take missing cells on a cluster; put a number in their place and "
+            f"give missing_code (here {code:g} would do), or fit without the cluster."
+        )
+        raise ValueError(msg)
+
+    def forget(self) -> None:
+        """Drop what the workers keep of this table."""
+        self.pool.everywhere(worker.forget, self.run)
+
+
+def on_cluster(
+    X: Any,
+    client: Any = None,
+    *,
+    partitions: int | None = None,
+    memory: int | str | None = None,
+    wait: float = WAIT,
+    **options: Any,
+) -> ClusterTable:
+    """Return a table that a Dask cluster adds up; give it to `fit` in the place of an array.
+
+    Parameters
+    ----------
+    X : path, source, dask.array or dask.dataframe
+        A path must lead to the same file on every worker. A Dask collection is computed once and
+        stays in the memory of the workers; the lengths of the partitions of a data frame are
+        counted here.
+    client : distributed.Client, default=None
+        None takes the client that is active.
+    partitions : int, default=None
+        None means two per worker. It does not change a bit of a sum.
+    memory : int or str, default=None
+        Bound for the coordinator and for each worker.
+    wait : float
+        Seconds to wait for a worker while none is alive.
+    **options
+        As for `open_source`.
+    """
+    pool = Pool(client, wait)
+    names = None
+    if hasattr(X, "to_dask_array"):  # a data frame
+        names = tuple(str(name) for name in X.columns)
+        _check_columns(X)
+        X = X.to_dask_array(lengths=True)
+    chunks = None
+    if hasattr(X, "__dask_graph__"):
+        X, chunks = _persisted(X, pool)
+    source = open_source(X, **options)
+    if names is not None:
+        source.names = names  # type: ignore[misc]
+    wanted = PARTITIONS_PER_WORKER * pool.size() if partitions is None else partitions
+    return ClusterTable(source, pool, wanted, memory, chunks)
+
+
+def _check_columns(frame: Any) -> None:
+    for name, dtype in frame.dtypes.items():
+        if getattr(dtype, "kind", "") not in "biuf":
+            msg = f"Column {name!r} has type {dtype}, which is no number; convert or drop it."
+            raise DataFileError(msg)
+
+
+def _persisted(X: Any, pool: Pool) -> tuple[Any, Chunks]:
+    """Compute a Dask array on the workers, in chunks of whole rows and of a storage type."""
+    from stillspace.rows.sources.protocol import storage_type  # noqa: PLC0415
+
+    if any(np.isnan(length) for length in X.shape):
+        msg = (
+            "The Dask array does not know its number of rows; call compute_chunk_sizes() on it "
+            "before the fit."
+        )
+        raise DataFileError(msg)
+    whole = X.rechunk({1: -1}).astype(storage_type(X.dtype)).persist(scheduler=pool.client)
+    futures = pool.futures_of(whole)
+    starts = np.concatenate([[0], np.cumsum(whole.chunks[0])])[:-1]
+    filled = [k for k, length in enumerate(whole.chunks[0]) if length > 0]
+    return whole, Chunks(tuple(futures[k] for k in filled), tuple(int(starts[k]) for k in filled))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterRows:
+    """Rows on a cluster, behind a view. It sends queries out, and sums of jobs come back."""
+
+    table: ClusterTable
+    view: View = ()
+    pairs: IntArray | None = None
+    kept: npt.NDArray[np.bool_] | None = None
+    number: int = field(default=-1)
+
+    summation = STANDARD
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", next(self.table.numbers))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, or of pairs."""
+        return self.table.shape[0] if self.pairs is None else len(self.pairs)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns behind the view."""
+        return width(self.view, self.table.shape[1])
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every row has length at most 1."""
+        return bounded(self.view)
+
+    def through(self, row_map: RowMap) -> ClusterRows:
+        """Return the rows behind a row map; workers apply it when they are asked."""
+        return ClusterRows(self.table, (*self.view, row_map), self.pairs, self.kept)
+
+    def paired(self, pairs: IntArray) -> Any:
+        """Return the differences of pairs of rows."""
+        if self.table.chunks is not None:
+            msg = (
+                "Pairs of rows of a Dask collection lie on different workers; write the rows to "
+                "Parquet or Zarr and give the path, or use another center."
+            )
+            raise ValueError(msg)
+        return ClusterRows(self.table, (*self.view, Pairs()), np.asarray(pairs, dtype=np.int64))
+
+    def only(self, kept: npt.NDArray[np.bool_]) -> ClusterRows:
+        """Return the same rows with all others than these as zero rows."""
+        both = kept if self.kept is None else kept & self.kept
+        return ClusterRows(self.table, self.view, self.pairs, both)
+
+    def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
+        """Return the sum of the query's terms at `point` over the selected (or all) rows."""
+        if selection is not None:
+            chosen = MemoryRows(self.sphered(selection).T, bounded=self.bounded)
+            return chosen.add(query, point, None)
+        layout = Layout.of(self.n_columns, prod(query.shape))
+        jobs = layout.jobs(self.n_rows)
+        if not jobs:
+            return np.zeros(query.shape)
+        starts = [start for start, _ in jobs]
+        tasks = {}
+        for part, (low, high) in enumerate(pairwise(self._edges())):
+            first, last = bisect_left(starts, low), bisect_left(starts, high)
+            if first < last:
+                mine = [(start - low, stop - low) for start, stop in jobs[first:last]]
+                tasks[part] = ("add", (query, point, mine, first))
+        found = self._asked(tasks, entries=prod(query.shape))
+        total = found[0]
+        for other in found[1:]:
+            total.merge(other)
+        return np.asarray(total.value())
+
+    def sphered(self, selection: IntArray | None = None) -> FloatArray:
+        """Return the selected (or all) mapped rows: the coordinator then holds them."""
+        numbers = np.arange(self.n_rows) if selection is None else np.asarray(selection)
+        out = np.empty((len(numbers), self.n_columns))
+        edges = self._edges()
+        which = np.searchsorted(edges, numbers, side="right") - 1
+        parts = {k: np.flatnonzero(which == k) for k in np.unique(which).tolist()}
+        tasks = {k: ("mapped", (numbers[at] - edges[k],)) for k, at in parts.items()}
+        for at, rows in zip(parts.values(), self._asked(tasks), strict=True):
+            out[at] = rows
+        return out
+
+    def distances(self, V: FloatArray) -> FloatArray:
+        """Return the distance of every row to the span of V."""
+        return self._gathered("distances", V)
+
+    def lengths(self, selection: IntArray | None = None) -> FloatArray:
+        """Return what the selected (or all) rows were divided by; 0 for zero rows."""
+        found = self._gathered("lengths")
+        return found if selection is None else found[selection]
+
+    def _gathered(self, what: str, *arguments: Any) -> FloatArray:
+        """Return one number per row."""
+        tasks = {
+            k: (what, (*arguments, high - low))
+            for k, (low, high) in enumerate(pairwise(self._edges()))
+            if high > low
+        }
+        return np.concatenate(self._asked(tasks)) if tasks else np.empty(0)
+
+    def _edges(self) -> list[int]:
+        """Return the limits of the partitions of rows, or of pairs."""
+        if self.pairs is None:
+            return self.table.edges
+        parts = len(self.table.edges) - 1
+        return [k * len(self.pairs) // parts for k in range(parts + 1)]
+
+    def _asked(self, tasks: dict[int, tuple[str, tuple[Any, ...]]], entries: int = 0) -> list[Any]:
+        """Return what the workers found for each part, in the order of the parts."""
+        keys = {part: f"{self.table.run}-{self.number}-{part}" for part in tasks}
+        sealed = {part: worker.Sealed.of(task) for part, task in tasks.items()}
+        return self.table.pool.ask(keys, sealed, self._recipe, entries)
+
+    def _recipe(self, part: int) -> tuple[worker.Sealed, list[Any]]:
+        """Return what a part is made of: a recipe, and arrays on the cluster."""
+        low, high = self._edges()[part : part + 2]
+        stop = min(high + STANDARD.job_rows(self.n_columns), self.n_rows)
+        facts: dict[str, Any] = {"view": self.view, "memory": self.table.memory}
+        if self.kept is not None:
+            facts["kept"] = self.kept[low:stop]
+        if self.pairs is not None:
+            facts |= {"source": self.table.source, "pairs": self.pairs[low:stop]}
+        elif self.table.chunks is None:
+            facts["source"] = self.table.source
+        else:
+            futures, first = self.table.chunks.covering(low, stop)
+            facts["begin"] = low - first
+            return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), futures
+        return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), []

@@ -1,0 +1,353 @@
+"""What a worker does: it keeps parts of the rows, adds queries over them, and proves its bits.
+
+All of it are plain functions, so that a task that was lost can run again anywhere. A worker keeps
+parts in a cache of its own, which Dask neither moves nor writes to disk. A part that is not there
+is answered by `Missing`, and the coordinator then sends what the part is made of.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from threading import Lock
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from stillspace import kernels
+from stillspace._typing import FloatArray, IntArray
+from stillspace.rows.file import RowTable
+from stillspace.rows.layout import Job
+from stillspace.rows.maps import Affine, Pairs, Project, Sketch, Sphere, View
+from stillspace.rows.memory import MemoryRows
+from stillspace.rows.sources.protocol import RowSource
+from stillspace.rows.sums import PartSum
+from stillspace.rows.threads import one_blas_thread
+
+KEPT_SHARE = 0.5
+"""Share of a worker's memory bound that kept parts may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What a task is given, as bytes that the worker alone opens.
+
+    Dask prints the arguments of a task that fails, and opens arguments on the scheduler: not these.
+    """
+
+    content: bytes
+
+    @classmethod
+    def of(cls, content: Any) -> Sealed:
+        """Pack something, with functions and classes of the user's own."""
+        return cls(cloudpickle.dumps(content))
+
+    def opened(self) -> Any:
+        """Return what was packed."""
+        return pickle.loads(self.content)
+
+    def __repr__(self) -> str:
+        return "Sealed()"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The part is not kept here."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a task found, where it ran, and the proof of that worker."""
+
+    found: Any
+    worker: str
+    proof: str
+
+    def __repr__(self) -> str:
+        return "Answer()"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a part is made of: rows `start…stop − 1` of a source or of arrays, behind a view."""
+
+    run: str
+    """A random word for the table, with which all keys of its parts begin."""
+    start: int
+    stop: int
+    view: View
+    memory: int
+    source: RowSource | None = None
+    pairs: IntArray | None = None
+    """Pairs of rows of the whole source, in place of a stretch of rows."""
+    kept: npt.NDArray[np.bool_] | None = None
+    """Which of these rows are not left out."""
+    begin: int = 0
+    """Where the rows begin in the arrays on the cluster, if they come from there."""
+
+
+class SliceSource:
+    """A stretch of the rows of another source."""
+
+    def __init__(self, source: RowSource, start: int, stop: int) -> None:
+        self._source, self._start = source, start
+        self.shape = (stop - start, source.shape[1])
+        self.dtype, self.names = source.dtype, source.names
+        self.parallel = bool(getattr(source, "parallel", False))
+
+    def read(self, start: int, stop: int) -> Any:
+        """Return rows."""
+        return self._source.read(self._start + start, self._start + stop)
+
+    def take(self, numbers: IntArray) -> Any:
+        """Return chosen rows."""
+        return self._source.take(numbers + self._start)
+
+    def describe(self) -> str:
+        """As the whole source."""
+        return self._source.describe()
+
+
+class _Cache:
+    """Parts by their keys; those that were not used for longest make room."""
+
+    def __init__(self) -> None:
+        self._parts: OrderedDict[str, tuple[MemoryRows, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: str) -> MemoryRows | None:
+        with self._lock:
+            if key not in self._parts:
+                return None
+            self._parts.move_to_end(key)
+            return self._parts[key][0]
+
+    def put(self, key: str, rows: MemoryRows, size: int, bound: float) -> None:
+        with self._lock:
+            self._parts[key] = rows, size
+            while len(self._parts) > 1 and sum(s for _, s in self._parts.values()) > bound:
+                self._parts.popitem(last=False)
+
+    def forget(self, run: str) -> None:
+        with self._lock:
+            for key in [key for key in self._parts if key.startswith(run)]:
+                del self._parts[key]
+
+
+_CACHE = _Cache()
+
+
+def forget(run: str) -> None:
+    """Drop the parts of one table."""
+    _CACHE.forget(run)
+
+
+def ask(key: str, task: Sealed) -> Answer | Missing:
+    """Do a task on a part that is kept here."""
+    rows = _CACHE.get(key)
+    if rows is None:
+        return Missing(_address())
+    return Answer(_done(rows, *task.opened()), _address(), proof())
+
+
+def make_and_ask(key: str, recipe: Sealed, task: Sealed, *chunks: Any) -> Answer:
+    """Make a part, keep it, and do a task on it."""
+    rows = _CACHE.get(key)
+    if rows is None:
+        plan: Recipe = recipe.opened()
+        rows, size = _made(plan, chunks)
+        _CACHE.put(key, rows, size, plan.memory * KEPT_SHARE)
+    return Answer(_done(rows, *task.opened()), _address(), proof())
+
+
+def combine(*answers: Answer) -> Answer:
+    """Add sums of consecutive parts, in their order."""
+    first = answers[0].found
+    for answer in answers[1:]:
+        first.merge(answer.found)
+    proofs = {answer.proof for answer in answers}
+    return Answer(first, _address(), proofs.pop() if len(proofs) == 1 else "they differ")
+
+
+def _done(rows: MemoryRows, what: str, arguments: tuple[Any, ...]) -> Any:
+    with one_blas_thread():
+        return _TASKS[what](rows, *arguments)
+
+
+def _add(rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int) -> PartSum:
+    return rows.partial(query, point, jobs, first=first)
+
+
+def _mapped(rows: MemoryRows, numbers: IntArray) -> FloatArray:
+    return rows.sphered(numbers)
+
+
+def _distances(rows: MemoryRows, V: FloatArray, count: int) -> FloatArray:
+    return rows.distances(V)[:count]
+
+
+def _lengths(rows: MemoryRows, count: int) -> FloatArray:
+    return rows.lengths()[:count]
+
+
+_TASKS: dict[str, Any] = {
+    "add": _add,
+    "mapped": _mapped,
+    "distances": _distances,
+    "lengths": _lengths,
+}
+
+
+def _made(plan: Recipe, chunks: tuple[Any, ...]) -> tuple[MemoryRows, int]:
+    """Return the rows of a part behind its view, and how much memory they add."""
+    rows, size = _given(plan, chunks)
+    for row_map in plan.view:
+        if isinstance(row_map, Pairs):
+            assert plan.pairs is not None
+            rows = rows.paired(plan.pairs)
+        else:
+            rows = rows.through(row_map)
+        size += 8 * rows.n_rows
+        if isinstance(row_map, Project | Sketch):
+            size += 8 * rows.n_rows * rows.n_columns
+    return (rows if plan.kept is None else rows.only(plan.kept)), size
+
+
+def _given(plan: Recipe, chunks: tuple[Any, ...]) -> tuple[MemoryRows, int]:
+    """Return rows as they are: in memory if they fit there, else read again for every pass."""
+    if plan.pairs is not None:
+        assert plan.source is not None
+        return RowTable(plan.source, plan.memory).as_rows(), plan.pairs.nbytes
+    key = f"{plan.run}-{plan.start}-{plan.stop}"
+    rows = _CACHE.get(key)
+    if rows is not None:
+        return rows, 0
+    if plan.source is None:
+        array = _joined(chunks, plan.begin, plan.begin + plan.stop - plan.start)
+    else:
+        part = SliceSource(plan.source, plan.start, plan.stop)
+        size = part.shape[0] * part.shape[1] * part.dtype.itemsize
+        if size > plan.memory * KEPT_SHARE:
+            return RowTable(part, plan.memory).as_rows(), 0
+        array = part.read(0, part.shape[0])
+    rows = MemoryRows.of(array)
+    _CACHE.put(key, rows, _bytes(array), plan.memory * KEPT_SHARE)
+    return rows, 0
+
+
+def _joined(chunks: tuple[Any, ...], start: int, stop: int) -> Any:
+    """Return one array in memory of its own: what Dask moved is not aligned for kernels."""
+    if sparse.issparse(chunks[0]):
+        return sparse.vstack(chunks, format="csr")[start:stop]
+    found, at = [], 0
+    for chunk in map(np.asarray, chunks):
+        found.append(chunk[max(start - at, 0) : stop - at])
+        at += len(chunk)
+    return np.concatenate(found)
+
+
+def _bytes(array: Any) -> int:
+    if sparse.issparse(array):
+        return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
+    return int(array.nbytes)
+
+
+def _address() -> str:
+    """Return the address of this worker, or a word if there is none."""
+    from distributed import get_worker  # noqa: PLC0415
+
+    try:
+        return str(get_worker().address)
+    except ValueError:
+        return "here"
+
+
+PROOF_ROWS, PROOF_COLUMNS = 300, 37
+"""Shape of the public test block."""
+_NEAR = 0.25
+"""Squared distance that divides the rows of the test block, so that both ways of a pass are run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gradient:
+    """The terms of GLAD, which a compiled kernel adds."""
+
+    shape: tuple[int, int]
+    norm_bound = 1.0
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add a block."""
+        kernels.add_block(self.terms(point, out), XT)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
+        """Return what the kernel needs."""
+        more = np.empty(0)
+        return kernels.Terms(kernels.GLAD, point, 2.0**-26, out, more, np.inf, np.inf, _NEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A second moment, which BLAS adds."""
+
+    shape: tuple[int, int]
+    norm_bound = 1.0
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
+        """Add a block."""
+        out += XT @ XT.T
+
+    def terms(self, point: FloatArray, out: FloatArray) -> None:
+        """There is no compiled run of blocks."""
+
+
+@cache
+def proof() -> str:
+    """Return a digest of the terms of a public test block: the same for the same bits.
+
+    The block has rows on and near the subspace, so that floors and clips take part.
+    """
+    words = np.random.Philox(key=7).random_raw((PROOF_ROWS + 2) * PROOF_COLUMNS)
+    cells = (words >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
+    table = cells.reshape(-1, PROOF_COLUMNS)
+    X, V = table[2:].copy(), _basis(table[:2])
+    X[:100] = X[:100] @ V @ V.T + 1e-9 * X[:100]
+    rows = MemoryRows.of(X).through(Affine.of(np.full(PROOF_COLUMNS, 0.125))).through(Sphere())
+    found = sha256()
+    for query in (_Gradient((PROOF_COLUMNS, 2)), _Moment((PROOF_COLUMNS, PROOF_COLUMNS))):
+        found.update(np.ascontiguousarray(rows.add(query, V, None)).tobytes())
+    return found.hexdigest()
+
+
+def _basis(rows: FloatArray) -> FloatArray:
+    """Return two orthonormal columns, by operations that are rounded in one way everywhere."""
+    a = rows[0] / np.sqrt(sum(x * x for x in rows[0].tolist()))
+    b = rows[1] - sum(x * y for x, y in zip(a.tolist(), rows[1].tolist(), strict=True)) * a
+    return np.stack([a, b / np.sqrt(sum(x * x for x in b.tolist()))], axis=1)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that matter for the bits of a sum."""
+    import numba  # noqa: PLC0415
+    import scipy  # noqa: PLC0415
+
+    return {
+        "stillspace": sys.modules["stillspace"].__version__,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
+def introduced() -> tuple[str, dict[str, str]]:
+    """Return proof and versions of this worker."""
+    return proof(), versions()

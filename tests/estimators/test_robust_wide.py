@@ -1,0 +1,70 @@
+"""RobustPCA where rows have far more columns than there are rows."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+
+from stillspace import RobustPCA
+from stillspace.datasets import make_haystack
+from stillspace.estimators import _sampling
+from stillspace.metrics import subspace_error
+
+pytestmark = pytest.mark.filterwarnings("ignore:The starts disagree")
+
+
+@pytest.fixture(scope="module")
+def genotypes():
+    """Calls 0, 1, 2 of 250 people of four populations, at 2000 places."""
+    rng = np.random.default_rng(0)
+    common = 0.1 + 0.8 * rng.beta(1, 2, 2000)
+    shares = np.clip(common + 0.12 * rng.standard_normal((4, 2000)), 0.02, 0.98)
+    return rng.binomial(2, shares[rng.integers(4, size=250)]).astype(np.int8)
+
+
+def test_clean_rows_keep_the_variance_of_pca(genotypes):
+    fit = RobustPCA(3).fit(genotypes)
+    pca = PCA(3, svd_solver="randomized", random_state=0).fit(genotypes.astype(float))
+    ratio = fit.explained_variance_.sum() / pca.explained_variance_.sum()
+    assert abs(ratio - 1.0) < 0.01
+    assert (np.diff(fit.explained_variance_) <= 0).all()
+    assert subspace_error(fit.components_, pca.components_) < 0.05
+    assert fit.converged_
+    assert {start.components.shape for start in fit.starts_} == {(3, 2000)}
+    np.testing.assert_allclose(fit.components_ @ fit.components_.T, np.eye(3), atol=1e-12)
+
+
+def test_a_cluster_in_a_wide_table_is_left_out(genotypes):
+    clean = RobustPCA(3).fit(genotypes)
+    bad = genotypes.copy()
+    bad[:50] = 2 * (np.arange(2000) % 2)
+    fit = RobustPCA(3).fit(bad)
+    assert fit.clumps_[0].share == pytest.approx(0.2, abs=0.01)
+    assert subspace_error(fit.components_, clean.components_) < 0.3
+    assert subspace_error(PCA(3).fit(bad.astype(float)).components_, clean.components_) > 1.0
+
+
+def test_sparse_rows_give_the_fit_of_dense_ones(genotypes):
+    some = np.where(np.random.default_rng(1).random(genotypes.shape) < 0.1, genotypes, 0)
+    dense, thin = (
+        RobustPCA(2, center=None).fit(form(some.astype(float)))
+        for form in (np.asarray, sparse.csr_matrix)
+    )
+    assert subspace_error(dense.components_, thin.components_) < 1e-12
+
+
+def test_affine_subspaces_without_noise_in_wide_rows():
+    data = make_haystack(120, 400, 2, inlier_ratio=0.7, center_shift=5.0, random_state=0)
+    fit = RobustPCA(2).fit(data.X)
+    assert subspace_error(fit.components_, data.components) < 1e-16
+
+
+def test_more_rows_than_a_square_matrix_may_have(genotypes, monkeypatch):
+    """Then only a sample is searched in the space of its rows, and passes over all rows follow."""
+    whole = RobustPCA(3).fit(genotypes)
+    monkeypatch.setattr(_sampling, "LARGEST_SQUARE", 200)
+    monkeypatch.setattr(_sampling, "CENTER_ROWS", 150)
+    monkeypatch.setattr(_sampling, "CENTER_CELLS", 1)
+    part = RobustPCA(3).fit(genotypes)
+    assert part.n_iter_ > whole.n_iter_
+    assert subspace_error(part.components_, whole.components_) < 0.1

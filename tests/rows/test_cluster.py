@@ -1,0 +1,224 @@
+"""Rows on a Dask cluster: bits, partitions, faults, proofs. One cluster of two processes."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import dask.array
+import dask.dataframe
+import distributed
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stillspace import Budget, PrivateRobustPCA, RobustPCA
+from stillspace._frozen import FrozenArray
+from stillspace.exceptions import DataFileError, SeededNoiseWarning
+from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
+from stillspace.rows import Affine, LeaveOut, Lengths, MemoryRows, Project, Sphere
+from stillspace.rows.cluster import on_cluster, pool, worker
+from tests.conftest import random_basis
+
+N, D = 7001, 300
+"""Several jobs, also behind a projection."""
+
+
+@pytest.fixture(scope="module")
+def cells():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((N, 4)) @ rng.standard_normal((4, D)) + rng.standard_normal((N, D))
+    return X.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, cells):
+    path = tmp_path_factory.mktemp("cluster") / "X.npy"
+    np.save(path, cells)
+    return path
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def sums(rows):
+    """Sums of several kinds behind several maps."""
+    rng = np.random.default_rng(1)
+    V, chosen = random_basis(rng, D, 2), rng.integers(0, N, 300)
+    bounded = rows.through(Affine.of(np.full(D, 0.1))).through(Sphere())
+    narrow = bounded.through(Project(FrozenArray.of(random_basis(rng, D, 9)))).through(Sphere())
+    short = bounded.through(LeaveOut(float(np.sqrt(5 * D))))
+    return [
+        bounded.add(Glad(D, 2), V, None),
+        bounded.add(Glad(D, 2), V, chosen),
+        bounded.add(IrlsPower(D, 2), V, None),
+        narrow.add(SecondMoment(9), np.empty((0, 0)), None),
+        short.add(Glad(D, 2), V, None),
+        short.through(Lengths()).sphered(),
+        bounded.distances(V),
+        bounded.lengths(),
+        bounded.only(np.arange(N) % 3 > 0).add(Glad(D, 2), V, None),
+    ]
+
+
+@pytest.fixture(scope="module")
+def wanted(cells):
+    return sums(MemoryRows.of(cells))
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_any_number_of_partitions_gives_the_bits_of_memory(client, path, wanted, partitions):
+    table = on_cluster(path, client, partitions=partitions)
+    for got, want in zip(sums(table.as_rows()), wanted, strict=True):
+        assert np.array_equal(got, want)
+
+
+def test_collections_of_dask_give_the_bits_of_memory(client, cells, wanted, monkeypatch):
+    monkeypatch.setattr(pool, "TREE_BYTES", 0)  # and sums that workers add up
+    monkeypatch.setattr(pool, "BRANCHES", 2)
+    array = dask.array.from_array(cells, chunks=(1201, 151))
+    for got, want in zip(sums(on_cluster(array, partitions=3).as_rows()), wanted, strict=True):
+        assert np.array_equal(got, want)
+    frame = dask.dataframe.from_pandas(
+        pd.DataFrame(cells[:, :9]).rename(columns=str), npartitions=3
+    )
+    table = on_cluster(frame, partitions=2)
+    assert table.names == tuple(map(str, range(9)))
+    got, want = (rows.through(Sphere()) for rows in (table.as_rows(), MemoryRows.of(cells[:, :9])))
+    V = np.eye(9, 2)
+    assert np.array_equal(got.add(Glad(9, 2), V, None), want.add(Glad(9, 2), V, None))
+
+
+def fit(X, **facts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        return PrivateRobustPCA(2, epsilon=1.0, random_state=5, **facts).fit(X).components_
+
+
+@pytest.mark.parametrize("center", [None, "pairs"])
+def test_private_fits_have_the_bits_of_fits_in_memory(client, path, cells, center):
+    want = fit(cells, center=center)
+    assert np.array_equal(fit(on_cluster(path, partitions=3), center=center), want)
+
+
+def test_robust_fits_have_the_bits_of_fits_in_memory(client, tmp_path, cells):
+    X, path = np.ascontiguousarray(cells[:, :12]), tmp_path / "X.npy"
+    np.save(path, X)
+    want, got = RobustPCA(2).fit(X), RobustPCA(2).fit(on_cluster(path, partitions=3))
+    assert np.array_equal(got.components_, want.components_)
+    assert np.array_equal(got.explained_variance_, want.explained_variance_)
+
+
+def killed_during(client, work, workers=1, at=0.3):
+    """Kill workers with −9 while something runs."""
+    pids = list(client.run(os.getpid).values())[:workers]
+
+    def kill():
+        time.sleep(at)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        return work()
+    finally:
+        killer.join()
+        client.wait_for_workers(2, timeout=60)
+
+
+def test_a_fit_survives_killed_workers_with_the_same_bits(client, path, cells):
+    """Both are killed: no worker is left for a while."""
+    table = on_cluster(path, partitions=4)
+    got = killed_during(client, lambda: fit(table), 2)
+    assert np.array_equal(got, fit(cells))
+
+
+def test_a_fit_with_a_killed_worker_is_charged_once(client, path, tmp_path):
+    budget = Budget(tmp_path / "ledger", epsilon=2.0, delta=1e-5)
+    private = PrivateRobustPCA(2, epsilon=1.0, delta=1e-6, budget=budget)
+    table = on_cluster(path, partitions=4)
+    killed_during(client, lambda: private.fit(table))
+    assert len(budget.entries()) == 1
+
+
+def test_pairs_of_rows_that_are_spread_over_workers_are_refused(client, cells):
+    table = on_cluster(dask.array.from_array(cells[:50], chunks=(20, D)))
+    with pytest.raises(ValueError, match="write the rows to Parquet or Zarr"):
+        fit(table, center="pairs")
+
+
+def test_a_worker_with_other_bits_is_refused(client, path, monkeypatch):
+    monkeypatch.setattr(worker, "proof", lambda: "other")
+    with pytest.raises(RuntimeError, match=r"does not compute the same bits.*processor"):
+        on_cluster(path)
+    monkeypatch.undo()
+    table = on_cluster(path)
+    monkeypatch.setattr(table.pool, "_own", "other")
+    with pytest.raises(RuntimeError, match="joined during the fit"):
+        sums(table.as_rows())
+
+
+def test_a_file_that_a_worker_does_not_have(client, path, tmp_path):
+    copy = tmp_path / "X.npy"
+    copy.write_bytes(path.read_bytes())
+    table = on_cluster(copy)
+    copy.unlink()
+    with pytest.raises(DataFileError, match=r"X\.npy cannot be opened \(No such file"):
+        sums(table.as_rows())
+
+
+def test_no_name_of_a_task_and_no_text_tells_of_rows(client, path):
+    table = on_cluster(path, partitions=2)
+    names = []
+    submit = table.pool.client.submit
+
+    def seen(function, *arguments, key, **facts):
+        names.append(key + repr(arguments))
+        return submit(function, *arguments, key=key, **facts)
+
+    table.pool.client.submit = seen
+    try:
+        bounded = table.as_rows().through(Sphere())
+        bounded.add(SecondMoment(D), np.empty((0, 0)), None)
+    finally:
+        del table.pool.client.submit
+    assert len(names) == 4
+    for name in names:
+        assert str(N) not in name
+        assert "Sealed()" in name
+        assert "array" not in name
+    table.forget()
+
+
+def test_words_are_refused_before_the_fit(client, tmp_path):
+    frame = dask.dataframe.from_pandas(pd.DataFrame({"a": [1.0], "b": ["x"]}), npartitions=1)
+    with pytest.raises(DataFileError, match="Column 'b' has type"):
+        on_cluster(frame)
+    pq.write_table(pa.table({"a": ["x"]}), tmp_path / "X.parquet")
+    with pytest.raises(DataFileError, match="Column 'a'"):
+        on_cluster(tmp_path / "X.parquet")
+
+
+def test_a_fit_waits_for_a_worker_as_long_as_was_stated(path):
+    with (
+        distributed.LocalCluster(
+            n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        table = on_cluster(path, partitions=1, wait=0.5)
+        rows = table.as_rows().through(Sphere())
+        with pytest.raises(RuntimeError, match=r"No worker was alive for 0\.5 seconds"):
+            rows.distances(np.eye(D, 2))
