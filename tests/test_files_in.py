@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from examples.make_patients import NAMES, draw
 from pyarrow import feather
 from typer.testing import CliRunner, Result
 
@@ -21,6 +20,7 @@ from stillspace.exceptions import DataFileError
 from stillspace.metrics import subspace_error
 from stillspace.models import load_model, save_model
 from stillspace.rows.sources.text import open_text
+from tests.patients import NAMES, draw
 
 PATIENTS = Path(__file__).parent.parent / "examples" / "patients.csv"
 X = np.array([[1.5, 2.0, -3.25], [4.0, np.nan, 6.5], [7.0, 8.0, 1e-3]])

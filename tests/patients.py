@@ -1,4 +1,4 @@
-"""Draw the made-up table patients.csv: units, ids, missing cells, planted outliers, a text label.
+"""Draw the made-up table examples/patients.csv: units, ids, missing cells, outliers, a label.
 
 Nobody in this table exists. Six measurements follow two hidden factors; one row in forty is
 wrong (a height in inches, a decimal point that slipped, values typed into the wrong column).
@@ -52,5 +52,5 @@ def lines():
 
 
 if __name__ == "__main__":
-    path = Path(__file__).parent / "patients.csv"
+    path = Path(__file__).parent.parent / "examples" / "patients.csv"
     path.write_text("\n".join(lines()) + "\n", encoding="utf-8", newline="\n")
