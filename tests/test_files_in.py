@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from examples.make_patients import NAMES, draw
 from pyarrow import feather
 from typer.testing import CliRunner, Result
 
@@ -21,6 +20,7 @@ from stillspace.exceptions import DataFileError
 from stillspace.metrics import subspace_error
 from stillspace.models import load_model, save_model
 from stillspace.rows.sources.text import open_text
+from tests.patients import NAMES, draw
 
 PATIENTS = Path(__file__).parent.parent / "examples" / "patients.csv"
 X = np.array([[1.5, 2.0, -3.25], [4.0, np.nan, 6.5], [7.0, 8.0, 1e-3]])
@@ -229,7 +229,7 @@ def patients(tmp_path_factory):
 
 
 def test_patients_become_a_model(patients):
-    """Ten fits had a median of d² = 5e-4 and a largest of 3e-3."""
+    """Ten fits had a median d² of 6.5e-4 and a largest of 1.0e-3; the limit is ten times that."""
     _, path, _, done = patients
     model = load_model(path)
     assert tuple(model.feature_names_in_) == NAMES
@@ -240,7 +240,7 @@ def test_patients_become_a_model(patients):
     scale = 1.4826 * np.median(np.abs(clean - middle), axis=0)
     options = {"center": np.zeros(6), "algorithm": "irls"}
     robust = RobustPCA(2, **options).fit((clean - middle) / scale)
-    assert subspace_error(model.components_, robust.components_) < 0.02
+    assert subspace_error(model.components_, robust.components_) < 0.01
 
 
 def test_patients_get_a_report(patients):
@@ -262,7 +262,7 @@ def test_patients_have_scores(patients):
     assert "no guarantee covers them" in done.stderr
     lines = (folder / "scores.csv").read_text().splitlines()
     assert lines[0].replace('"', "") == "patient,group,score_1,score_2"
-    assert len(lines) == 32_001
+    assert len(lines) == 48_001
     first = lines[1].replace('"', "").split(",")
     _, rows, labels = draw()
     assert first[:2] == ["P00001", labels[0]]

@@ -68,6 +68,8 @@ FACES = {
         "draw_dimension_profile",
         "draw_expected_error",
         "draw_outlier_map",
+        "draw_score_map",
+        "draw_scores",
         "draw_side_views",
         "draw_trade_off",
     ],

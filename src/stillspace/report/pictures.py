@@ -110,7 +110,9 @@ def score_map(found: ScoreMap) -> Html:
             drawn.append(_text(LEFT - 6, y + 4, f"{part * found.length:.3g}", "end"))
     drawn.append(_text(LEFT + 150.0, height - 6, "score on component 1", fill=GREY))
     if down > 1:
-        drawn.append(_text(LEFT + 306, TOP + 12, "component 2", "start", GREY))
+        middle, turned = TOP + 150.0, {"text_anchor": "middle", "fill": GREY}
+        turned["transform"] = f"rotate(-90 14 {middle:g})"
+        drawn.append(tag("text", "score on component 2", x=14.0, y=middle, **turned))
     return _svg("Map of the scores: where rows are many, with noise.", *drawn, height=height)
 
 
@@ -144,7 +146,7 @@ def scree(values: FloatArray, noise: float) -> Html:
             drawn.append(_text(x + 0.35 * span, HEIGHT - BOTTOM + 16, str(j + 1)))
     drawn += [
         _line(LEFT, y(noise), WIDTH - RIGHT, y(noise), ORANGE, 2.0),
-        _text(WIDTH - RIGHT - 4, y(noise) - 5, "what noise alone can add", "end", ORANGE),
+        _text(WIDTH - RIGHT - 4, TOP + 12, "orange: what noise alone can add", "end", ORANGE),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "component", fill=GREY),
     ]
     return _svg("Released variance along each component, with the level of the noise.", *drawn)

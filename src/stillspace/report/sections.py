@@ -273,7 +273,9 @@ def released(model: Any) -> Html | None:
     facts: list[str] = []
     error = getattr(model, "error_estimate_", float("nan"))
     if not isnan(error):
-        facts.append(f"Estimated squared error of the directions: {error:.2g}.")
+        facts.append(
+            f"Estimated squared error of the directions, given centre and scale: {error:.2g}."
+        )
     facts += [
         f"A group of about {100 * group.share:.1f} % of the rows (± {200 * group.sd:.1f} %) sits "
         "together away from the others and was left out. If they are a real minority, the result "

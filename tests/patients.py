@@ -1,6 +1,6 @@
-"""Draw the made-up table patients.csv: units, ids, missing cells, planted outliers, a text label.
+"""Draw the made-up table examples/patients.csv: units, ids, missing cells, outliers, a label.
 
-Nobody in this table exists. Six measurements follow two hidden factors; one row in twenty is
+Nobody in this table exists. Six measurements follow two hidden factors; one row in forty is
 wrong (a height in inches, a decimal point that slipped, values typed into the wrong column).
 """
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-N, SEED = 32_000, 20260101
+N, SEED = 48_000, 20260101
 NAMES = ("age_years", "weight_kg", "height_cm", "systolic_mmhg", "creatinine_umol", "sleep_h")
 CENTER = np.array([52.0, 76.0, 171.0, 128.0, 80.0, 6.9])
 SPREAD = np.array([14.0, 13.0, 9.0, 16.0, 15.0, 1.1])
@@ -29,7 +29,7 @@ def draw(n=N, seed=SEED):
     factors = rng.standard_normal((n, 2))
     clean = CENTER + SPREAD * (factors @ LOADINGS + NOISE * rng.standard_normal((n, 6)))
     rows = clean.copy()
-    wrong = rng.permutation(n)[: n // 20]
+    wrong = rng.permutation(n)[: n // 40]
     inches, slipped, swapped = np.array_split(wrong, 3)
     rows[inches, 2] /= 2.54
     rows[slipped, 4] *= 10.0
@@ -52,5 +52,5 @@ def lines():
 
 
 if __name__ == "__main__":
-    path = Path(__file__).parent / "patients.csv"
+    path = Path(__file__).parent.parent / "examples" / "patients.csv"
     path.write_text("\n".join(lines()) + "\n", encoding="utf-8", newline="\n")
