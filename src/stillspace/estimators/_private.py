@@ -440,8 +440,8 @@ class PrivateEstimator(SubspaceEstimator):
             "that every cell is a number or missing",
             "nobody can predict the random numbers (ChaCha20, with a key from the operating "
             "system)",
-            "not covered: what was done to the table before the fit, such as scaling by means of the "
-            "same rows",
+            "not covered: what was done to the table before the fit, such as scaling by means of "
+            "the same rows",
             "not covered: scores of private rows (transform shows the rows that it is given)",
             *self._other_fits(),
             "not covered: the time that the fit took",
