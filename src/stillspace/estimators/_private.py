@@ -75,9 +75,9 @@ COLLAPSED = 0.95
 """Of the rows' second moment on the sphere: the share of one direction that calls for a word."""
 
 _COLLAPSED = (
-    "Nearly all rows point into one direction from the centre, so that the other components rest "
-    "on what little is left; a column in large units or an unknown centre often causes this: give "
-    "center and scale, or leave them at 'auto'."
+    "Nearly all rows point in one direction from the centre, so the other components rest on very "
+    "little. A column in large units or an unknown centre often causes this. Give center and "
+    "scale, or leave both at 'auto'."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
