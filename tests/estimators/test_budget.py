@@ -284,8 +284,8 @@ def test_the_guarantee_says_what_the_ledger_covers(budget, make):
     assert "all fits in the same ledger" in told
     assert "(3, 1e-05) under replace-one" in told
     assert "not charged to that ledger" in told
-    assert "their losses add up" not in told
-    assert "their losses add up" in str(make(2).fit(X).privacy_)
+    assert "whose privacy losses add up" not in told
+    assert "whose privacy losses add up" in str(make(2).fit(X).privacy_)
 
 
 def test_clones_grids_and_workers_charge_one_ledger(budget):

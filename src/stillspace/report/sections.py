@@ -378,7 +378,10 @@ def _pictures(model: Any) -> list[Html]:
             f"on the share of a cell is {100 * score_map.sd:.2g} % of the rows; cells below twice "
             "the noise are white. Rows further out are drawn at the rim."
         )
-        drawn.append(tag("figure", pictures.score_map(score_map), tag("figcaption", text)))
+        if score_map.labels:
+            text += " Each label has a map of its own; all other labels are counted together."
+        maps = [pictures.score_map(score_map, *one) for one in score_map.maps]
+        drawn.append(tag("figure", *maps, tag("figcaption", text)))
     if scree is not None:
         text = (
             "Variance of the rows along the leading directions, after every row was scaled to "
