@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stillspace.kernels.jobs import ORTHONORMAL, near_of
+from stillspace.kernels.jobs import ORTHONORMAL, measured, near_of
 from stillspace.parts.queries import PRIVATE_NEAR, Glad
 from stillspace.plans.release import Release
 from stillspace.rows import MemoryRows
@@ -99,3 +99,20 @@ def test_replacing_a_row_leaves_other_jobs_alone(rng):
     one, two = (exact_terms(A[:, 7:8], V)[0] for A in (XT, other))
     release = Release(Glad(D, 2), n, 1.0)
     assert np.linalg.norm(sums[1] - sums[0] - (two - one)) <= 2 * release._summation_error()
+
+
+@pytest.mark.parametrize("near", [PRIVATE_NEAR, np.inf])
+def test_the_distance_of_a_tiny_row_is_its_own(rng, near):
+    """Rows in the ball may be so short that their squares vanish; rows beside them may be near."""
+    V = random_basis(rng, D, R)
+    close = V @ rng.standard_normal(R)
+    close /= np.linalg.norm(close)
+    for size in (1e-150, 1e-165, 1e-200, 5e-324):
+        tiny = size * np.abs(V[:, 0])
+        alone = measured(tiny[:, None], V, near)
+        for place in range(3):
+            XT = np.tile(close[:, None], (1, 3))
+            XT[:, place] = tiny
+            Y, distances = measured(XT, V, near)
+            assert np.array_equal(Y[:, place], alone[0][:, 0])
+            assert distances[place] == alone[1][0]

@@ -143,7 +143,7 @@ def read_table(file: Path, asked: Format, *, hidden: bool = False) -> Table:
         _check_text_options(file, asked)
         if name.endswith(_ARROW):
             return _arrow(file, asked)
-        return _other(file, asked, name)
+        return _other(file, asked, name, hidden)
     except DataFileError as error:
         raise DataError(_with_remedy(error)) from None
     except ImportError as error:
@@ -261,13 +261,13 @@ def _arrow(file: Path, asked: Format) -> Table:
     return Table(open_source(file, columns=chosen), tuple(chosen), texts)
 
 
-def _other(file: Path, asked: Format, name: str) -> Table:
+def _other(file: Path, asked: Format, name: str, hidden: bool) -> Table:
     """Open an array of any other format; columns are chosen by number, or by name if it has any."""
     import numpy as np  # noqa: PLC0415
 
     from stillspace.rows.sources import open_source  # noqa: PLC0415
 
-    source: Any = _npz(file) if name.endswith(".npz") else open_source(file)
+    source: Any = _npz(file) if name.endswith(".npz") else open_source(file, hidden=hidden)
     names = getattr(source, "names", None)
     if asked.columns is None and not asked.drop and not asked.texts:
         return Table(source, names)
