@@ -1,4 +1,4 @@
-"""Tasks of a cluster may run twice, and parts must not be taken for one another: no cluster here."""
+"""Tasks of a cluster may run twice, and no part is taken for another one (without a cluster)."""
 
 import numpy as np
 import pytest
@@ -36,9 +36,7 @@ def test_a_part_is_never_taken_for_another_one(tmp_path, rng, monkeypatch):
     def asked(key, start, stop, view):
         recipe = worker.Recipe("run", start, stop, view, 2**24, source)
         task = ("mapped", (np.arange(stop - start),))
-        return worker.make_and_ask(
-            key, worker.Sealed.of(recipe), worker.Sealed.of(task)
-        ).found
+        return worker.make_and_ask(key, worker.Sealed.of(recipe), worker.Sealed.of(task)).found
 
     X = source.read(0, 9)
     first = asked("run-1-0", 0, 5, (Sphere(),))
