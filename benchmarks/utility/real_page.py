@@ -94,7 +94,7 @@ def write(document: dict[str, Any], path: Path) -> None:
 def with_section(page: str, made: str) -> str:
     before, found, rest = page.partition(BEGIN)
     after = rest.partition(END)[2] if found else "\n"
-    return f"{before.rstrip()}\n\n{BEGIN}\n\n{made}\n{END}{after}"
+    return f"{before.rstrip()}\n\n{BEGIN}\n\n{made}\n\n{END}{after}"
 
 
 def section(document: dict[str, Any]) -> str:
