@@ -129,7 +129,8 @@ class PrivateEstimator(SubspaceEstimator):
         verbose, path = checked_flag("verbose", self.verbose), checked_journal(self.journal)
         check_private_journal(path, self.budget, algorithm)
         charged = self.budget is not None
-        source = source_of(opened(X, self), hidden=hidden, finite=raising, charged=charged)
+        given = opened(X, self, hidden=hidden)
+        source = source_of(given, hidden=hidden, finite=raising, charged=charged)
         check_labels(y, self.labels, source.shape[0], self.summaries)
         n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
