@@ -132,8 +132,8 @@ class Draws:
 
     selections: Selections | None
     noise: IntArray | None
-    """Noise blocks, one per iteration. None if no iteration adds noise; an iteration without noise has
-    a block of zeros."""
+    """Noise blocks, one per iteration. None if no iteration adds noise; an iteration without noise
+    has a block of zeros."""
     sigmas: FloatArray
 
     def __len__(self) -> int:
