@@ -192,15 +192,15 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
-        "return 2.0 * self._summation_error() + terms",
+        "return self.query.noise.slack(sigma) + sums + terms",
+        "return sums + terms",
         tests=("tests/test_release.py",),
     ),
     Mutant(
         "slack of the terms dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error()",
+        "return self.query.noise.slack(sigma) + sums + terms",
+        "return self.query.noise.slack(sigma) + sums",
         tests=("tests/test_release.py",),
     ),
     Mutant(

@@ -135,6 +135,7 @@ def test_every_release_is_seen_planned_and_recorded(name, monkeypatch):
     @dataclass(slots=True)
     class Kept(CeilingLedger):
         def __post_init__(self):
+            CeilingLedger.__post_init__(self)
             ledgers.append(self)
 
     monkeypatch.setattr(run_module, "CeilingLedger", Kept)
