@@ -132,7 +132,8 @@ class Draws:
 
     selections: Selections | None
     noise: IntArray | None
-    """One block an iteration; None if none has noise, zeros where it has none."""
+    """Noise blocks, one per iteration. None if no iteration adds noise; an iteration without noise
+    has a block of zeros."""
     sigmas: FloatArray
 
     def __len__(self) -> int:
@@ -152,10 +153,10 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """What successive iterations of a release showed, for an audit that watches a run.
+class Observation:
+    """What a witness gets of successive iterations of a release.
 
-    `points` and `released` are stacked; `selections` are secret and only an audit sees them.
+    `points` and `released` are stacked. `selections` are secret: only an audit has them.
     """
 
     release: Release
@@ -170,10 +171,26 @@ class Seen:
     pairs: IntArray | None = None
     """The secret pairing, where rows are paired."""
 
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        k: int,
+        point: FloatArray,
+        released: FloatArray,
+        draw: Draw,
+        rows: Rows,
+        view: View = (),
+    ) -> Observation:
+        """Return the observation of iteration k alone."""
+        chosen = draw.selection
+        selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
+        return cls(release, k, point[None], np.asarray(released)[None], selections, rows, view)
 
-Witness: TypeAlias = Callable[[Seen], None]
-"""Called with what was released, as it is released. Only an audit, and a fit that promises no
-privacy, may have one."""
+
+Witness: TypeAlias = Callable[[Observation], None]
+"""Called with every observation as it is made. Only an audit, and a fit that promises no privacy,
+may have one."""
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from stillspace.plans.adaptive import AdaptivePlan, Answer
-from stillspace.plans.release import CeilingLedger
+from stillspace.plans.release import CeilingLedger, Observation
 from stillspace.rows import OnceAdded, Rows, through_view
 from stillspace.rows.maps import View, checked_view
-from stillspace.run.accounted import accounted
-from stillspace.run.executors import Onlookers
-from stillspace.run.loop import seen
+from stillspace.rows.protocols import accounted
+from stillspace.run.executors import Observers
 from stillspace.run.result import Result
 
 
@@ -19,7 +18,7 @@ def run_adaptive(
     rows: Rows,
     rng: np.random.Generator,
     ledger: CeilingLedger,
-    lookers: Onlookers,
+    observers: Observers,
 ) -> Result:
     """Do what the method asks until it has no more to ask."""
     method = plan.method
@@ -34,10 +33,11 @@ def run_adaptive(
         joint = plan.joint_release(ask)
         draws = joint.draw(rows.n_rows, rng, ledger)
         values = joint.apply(asked, ask.point, draws)
-        if lookers.witness is not None:
+        if observers.witness is not None:
             for release, value, draw in zip(joint.releases, values, draws, strict=True):
-                shown = seen(release, 0, ask.point, value, draw, asked.rows, ask.through)
-                lookers.witness(shown)
+                observers.witness(
+                    Observation.of(release, 0, ask.point, value, draw, asked.rows, ask.through)
+                )
         sds = (draw.sigma / plan.size for draw in draws)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1

@@ -8,7 +8,6 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.parts.geometry import top_eigenvectors
-from stillspace.parts.sampling import Selections
 from stillspace.plans.fixed import (
     GivenStart,
     MomentStart,
@@ -18,10 +17,9 @@ from stillspace.plans.fixed import (
     Start,
 )
 from stillspace.plans.legacy import ExponentialStart, WishartStart
-from stillspace.plans.release import Draw, Ledger, Release, Seen
+from stillspace.plans.release import Ledger, Observation
 from stillspace.rows import Rows
-from stillspace.rows.maps import View
-from stillspace.run.executors import NOBODY, Onlookers, compiled_loop
+from stillspace.run.executors import NO_OBSERVERS, Observers, compiled_loop
 from stillspace.run.result import Result
 
 
@@ -30,20 +28,20 @@ def run_loop(
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers = NOBODY,
+    observers: Observers = NO_OBSERVERS,
 ) -> Result:
     """Run the start, then all iterations, compiled or step by step."""
-    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, lookers)
+    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, observers)
     state = plan.geometry.enter(value)
     loop = compiled_loop(plan, rows, state) if plan.n_iter else None
-    watch = lookers.watch
+    watch = observers.watch
     if watch is not None and 0 in watch.at:
         point = plan.geometry.point(state)
         watch.see(0, point, point)
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, lookers)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, observers)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger, lookers), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, observers), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, moment=moment, costs=costs)
 
@@ -53,14 +51,14 @@ def run_reading(
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers,
+    observers: Observers,
     point: FloatArray,
 ) -> Result:
     """Make one release at a point."""
     draw = plan.release.draw(0, rows.n_rows, rng, ledger)
     value = plan.release.apply(rows, point, draw)
-    if lookers.witness is not None:
-        lookers.witness(seen(plan.release, 0, point, value, draw, rows))
+    if observers.witness is not None:
+        observers.witness(Observation.of(plan.release, 0, point, value, draw, rows))
     return Result(value, 1, False)
 
 
@@ -70,13 +68,13 @@ def _iterate(
     state: Any,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers = NOBODY,
+    observers: Observers = NO_OBSERVERS,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
     Returns the output's memory, the iterations done, whether the stop rule ended them, the costs.
     """
-    watch, witness = lookers.watch, lookers.witness
+    watch, witness = observers.watch, observers.witness
     point = plan.geometry.point(state)
     memory = None if plan.n_iter else plan.output.push(None, point, 0)
     costs: list[float] = []
@@ -85,7 +83,7 @@ def _iterate(
         draw = plan.release.draw(k, rows.n_rows, rng, ledger)
         released = plan.release.apply(rows, point, draw)
         if witness is not None:
-            witness(seen(plan.release, k, point, released, draw, rows))
+            witness(Observation.of(plan.release, k, point, released, draw, rows))
         G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
@@ -99,43 +97,28 @@ def _iterate(
     return memory, plan.n_iter, False, tuple(costs)
 
 
-def seen(
-    release: Release,
-    k: int,
-    point: FloatArray,
-    released: FloatArray,
-    draw: Draw,
-    rows: Rows,
-    view: View = (),
-) -> Seen:
-    """Return what one release showed, for a witness."""
-    chosen = draw.selection
-    selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
-    return Seen(release, k, point[None], np.asarray(released)[None], selections, rows, view)
-
-
 def _begin(
     start: Start,
     r: int,
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers,
+    observers: Observers,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
         nowhere = np.empty((0, 0))
         moment = start.release.apply(rows, nowhere, draw)
-        if lookers.witness is not None:
-            lookers.witness(seen(start.release, 0, nowhere, moment, draw, rows))
+        if observers.witness is not None:
+            observers.witness(Observation.of(start.release, 0, nowhere, moment, draw, rows))
         return top_eigenvectors(moment, r), moment
     if isinstance(start, WishartStart | ExponentialStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
         ledger.record(start.not_private)
         return start.basis(start.release.apply(rows, np.empty((0, 0)), draw), r, rng)
     if isinstance(start, RunStart):
-        result = run_loop(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))
+        result = run_loop(start.plan, rows, rng, ledger, Observers(witness=observers.witness))
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None
