@@ -223,6 +223,7 @@ def patients(tmp_path_factory):
     public = ["--header", "--id", "patient", "--label", "group"]
     model = folder / "model.npz"
     words = ["--center", "private", "--scale", "private", "--summary", "scores"]
+    words += ["--label-value", "a", "--label-value", "b"]
     done = run("fit", PATIENTS, "-r", 2, "--epsilon", 1, *words, *public, "-o", model)
     assert done.exit_code == 0, done.output
     return folder, model, public, done
@@ -234,6 +235,7 @@ def test_patients_become_a_model(patients):
     model = load_model(path)
     assert tuple(model.feature_names_in_) == NAMES
     assert model.privacy_.epsilon <= 1.0
+    assert [title for title, _ in model.score_map_.maps] == ["a", "b", "other"]
     assert "P00001" not in done.output
     clean, _, _ = draw()
     middle = np.median(clean, axis=0)
@@ -241,6 +243,14 @@ def test_patients_become_a_model(patients):
     options = {"center": np.zeros(6), "algorithm": "irls"}
     robust = RobustPCA(2, **options).fit((clean - middle) / scale)
     assert subspace_error(model.components_, robust.components_) < 0.01
+
+
+def test_label_values_need_a_label_and_a_map(tmp_path):
+    words = ["-r", 2, "--epsilon", 1, "--label-value", "a", "-o", tmp_path / "m.npz"]
+    for others in ([], ["--label", "group"], ["--summary", "scores"]):
+        done = run("fit", PATIENTS, *words, *others)
+        assert done.exit_code == 2
+        assert "--label-value needs --label COLUMN and --summary scores" in done.stderr
 
 
 def test_patients_get_a_report(patients):

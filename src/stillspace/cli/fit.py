@@ -96,6 +96,13 @@ _Summary = Annotated[
         "of the budget each; or certificate, for a fifth; may be repeated."
     ),
 ]
+_LabelValue = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --label and --summary scores: a label that is public; repeat it for each. The "
+        "map is then released per label; all other labels are counted together."
+    ),
+]
 _Scale = Annotated[
     str,
     typer.Option(
@@ -131,6 +138,7 @@ def fit(
     radius: _Radius = None,
     sketch: _Sketch = "auto",
     summary: _Summary = None,
+    label_value: _LabelValue = None,
     scale: _Scale = "auto",
     columns: Columns = None,
     drop: Drop = None,
@@ -165,6 +173,7 @@ def fit(
         "radius": radius,
         "sketch": sketch,
         "summaries": tuple(summary or ()),
+        "labels": tuple(label_value) if label_value else None,
     }
     # What needs no library comes first, then what needs no table, then what needs its columns.
     _check_promise(private, without_privacy)
@@ -186,13 +195,32 @@ def fit(
     _check_files(file, model, force)
     _check_key(key)
     _check_words(algorithm, private["summaries"], without_privacy)
+    _check_labels(private, label)
     private["budget"] = _ledger(budget)
     table = read_table(file, asked, hidden=relation == "add-or-remove-one")
     for name in ("center", "scale"):
         if not isinstance(common[name], str):
             common[name] = per_column(f"--{name}", common[name], table.n_columns)
-    fitted = _fitted(table, common, n_iter, None if without_privacy else private)
+    y = None if private["labels"] is None else _labels(table, label)
+    fitted = _fitted(table, y, common, n_iter, None if without_privacy else private)
     _report(fitted, _stored(fitted, model, key), as_json)
+
+
+def _check_labels(private: dict[str, Any], label: str | None) -> None:
+    """Refuse labels that no map would show, before the table is read."""
+    if private["labels"] is None:
+        return
+    if label is None or "scores" not in private["summaries"]:
+        msg = "--label-value needs --label COLUMN and --summary scores."
+        raise UsageError(msg)
+
+
+def _labels(table: Table, label: str | None) -> list[str]:
+    """Return the label of every row."""
+    if label not in table.texts:
+        msg = "--label-value needs a file with named columns, one of which is given by --label."
+        raise UsageError(msg)
+    return table.texts[label]
 
 
 def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
@@ -292,7 +320,11 @@ def _scale(text: str, without_privacy: bool) -> Any:
 
 
 def _fitted(
-    table: Table, common: dict[str, Any], n_iter: int | None, private: dict[str, Any] | None
+    table: Table,
+    y: list[str] | None,
+    common: dict[str, Any],
+    n_iter: int | None,
+    private: dict[str, Any] | None,
 ) -> Model:
     from stillspace.estimators import PrivateRobustPCA, RobustPCA  # noqa: PLC0415
 
@@ -302,7 +334,7 @@ def _fitted(
     else:
         estimator = PrivateRobustPCA(**common, n_iter=n_iter, **private)
     estimator.set_params(verbose=True)  # the progress of a long fit, on a terminal alone
-    estimator.fit(table.X)
+    estimator.fit(table.X, y)
     if table.names is not None:
         import numpy as np  # noqa: PLC0415
 

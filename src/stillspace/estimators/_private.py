@@ -18,6 +18,7 @@ from stillspace._sizes import checked_bytes
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
+from stillspace.estimators._labels import check_labels
 from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._units import (
     WORDS,
@@ -52,7 +53,7 @@ from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
 from stillspace.recipes import Facts, known_recipe
 from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
-from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
+from stillspace.rows import Affine, Clip, LabelledRows, Pairs, Sketch, Sphere, label_codes
 from stillspace.rows.maps import View, width
 from stillspace.rows.progress import progress
 from stillspace.run import Result, most_passes, run
@@ -96,6 +97,7 @@ class PrivateEstimator(SubspaceEstimator):
     missing_code: float | None
     sketch: int | str | Sketch | None
     summaries: tuple[str, ...]
+    labels: tuple[Any, ...] | None
     neighboring_relation: str
     public_size: int | None
     rows_per_person: int
@@ -109,6 +111,7 @@ class PrivateEstimator(SubspaceEstimator):
     def _fit(
         self,
         X: Any,
+        y: Any,
         algorithm: str,
         options: Mapping[str, Any],
         *,
@@ -123,6 +126,7 @@ class PrivateEstimator(SubspaceEstimator):
         verbose = checked_flag("verbose", self.verbose)
         charged = self.budget is not None
         source = source_of(opened(X, self), hidden=hidden, finite=raising, charged=charged)
+        check_labels(y, self.labels, source.shape[0], self.summaries)
         n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         plan = self._plan(
@@ -154,6 +158,8 @@ class PrivateEstimator(SubspaceEstimator):
             receipt = self.budget.receipt(entry)
         with progress(verbose, most_passes(plan)):
             rows = source.rows(self)
+            if self.labels is not None:
+                rows = LabelledRows(rows, label_codes(y, self.labels))
             # From here on a row is read only through a Release.
             result = run(plan, rows, rng)
         self._set_result(result, plan)
@@ -312,6 +318,7 @@ class PrivateEstimator(SubspaceEstimator):
             rows_per_person=checked_whole("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
             unit=unit,
+            n_labels=0 if self.labels is None else len(self.labels),
         )
 
     def _set_result(self, result: Result, plan: StagedPlan) -> None:
@@ -397,7 +404,7 @@ class PrivateEstimator(SubspaceEstimator):
         self.score_map_ = self.scree_ = None
         if "map_shares" in facts:
             numbers = facts["map_shares"], facts["map_length"], facts["map_sd"]
-            self.score_map_ = ScoreMap(*numbers)
+            self.score_map_ = ScoreMap(*numbers, tuple(self.labels or ()))
         if "scree" in facts:
             self.scree_ = Scree(facts["scree"], facts["scree_noise"])
         counts = facts.get("distances")
@@ -428,6 +435,7 @@ class PrivateEstimator(SubspaceEstimator):
             + (", radius" if self.radius is not None else "")
             + (", bounds" if self.bounds is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
+            + (", the list of labels" if self.labels is not None else "")
             + (", the given start" if given else "")
             + " are public, not computed from these rows"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -255,7 +256,17 @@ def _in_turns(plan: Plan, rows: MemoryRows, rng: np.random.Generator, keep: Witn
     while not done.converged and done.n_iter < left:
         for step in (whole, replace(plan, n_iter=1))[: left - done.n_iter]:
             done = _and_then(done, run(_from(step, done.V), rows, rng, witness=keep))
+        if not done.converged and _stalled(done.costs, plan.stop.cost_tol):
+            done = replace(done, converged=True)
     return done
+
+
+def _stalled(costs: Sequence[float], tol: float) -> bool:
+    """Whether a step with the whole moment and a power step together did not lower the cost.
+
+    The runs of single steps cannot tell by themselves: each knows one cost only.
+    """
+    return len(costs) > 2 and costs[-1] >= (1.0 - tol) * costs[-3]
 
 
 def _patience(D: int, r: int) -> int | None:

@@ -76,6 +76,10 @@ class PrivateRobustPCA(PrivateEstimator):
         the sphere. The map and the spectrum may be published: the scores of the rows may not.
         "certificate" takes a fifth of the budget and says whether the rows fit the model of the
         theory (docs/theory.md, "A private certificate").
+    labels : tuple of str or numbers, default=None
+        With the summary "scores": a *public* list of labels. `fit(X, y)` then takes the label of
+        every row, and the map is released per label. A row's own label is private, like its cells;
+        labels that are not listed are counted together.
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
@@ -158,7 +162,8 @@ class PrivateRobustPCA(PrivateEstimator):
     score_map_ : ScoreMap or None
         With the summary "scores": shares of the rows in the cells of a grid over the first two
         scores, with the standard deviation of their noise (`plots.draw_score_map`). Rows beyond
-        the map's length, which is released too, are drawn at its rim.
+        the map's length, which is released too, are drawn at its rim. With `labels` there is one
+        map per label, and one for all other labels.
     scree_ : Scree or None
         With the summary "scree": variances along the leading directions, and how far noise lifts
         them.
@@ -193,6 +198,7 @@ class PrivateRobustPCA(PrivateEstimator):
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
+        labels: tuple[Any, ...] | None = None,
         n_iter: int | None = None,
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
@@ -217,6 +223,7 @@ class PrivateRobustPCA(PrivateEstimator):
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries
+        self.labels = labels
         self.n_iter = n_iter
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
@@ -230,12 +237,12 @@ class PrivateRobustPCA(PrivateEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the subspace. The budget (epsilon, delta) is spent by this call.
 
         `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
         source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
-        (docs/extending.md).
+        (docs/extending.md). `y` holds the label of each row; ignored unless `labels` is given.
         """
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
@@ -243,7 +250,7 @@ class PrivateRobustPCA(PrivateEstimator):
         # Neither the paper nor propose-test-release has a place for further releases.
         honest = checked_choice("calibration", self.calibration, CALIBRATIONS) == "honest"
         cut = honest and self.algorithm != "ptr"
-        return self._fit(X, self.algorithm, options, calibration=self.calibration, cut_pairs=cut)
+        return self._fit(X, y, self.algorithm, options, calibration=self.calibration, cut_pairs=cut)
 
 
 class PrivatePCA(PrivateEstimator):
@@ -263,8 +270,8 @@ class PrivatePCA(PrivateEstimator):
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, radius, scale, bounds, missing_code, sketch, summaries, neighboring_relation, \
-    public_size, rows_per_person, nonfinite, budget, random_state
+    center, radius, scale, bounds, missing_code, sketch, summaries, labels, \
+    neighboring_relation, public_size, rows_per_person, nonfinite, budget, random_state
         As for `PrivateRobustPCA`, but "pairs" leaves no difference out.
 
     Attributes
@@ -296,6 +303,7 @@ class PrivatePCA(PrivateEstimator):
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
+        labels: tuple[Any, ...] | None = None,
         neighboring_relation: str = "replace-one",
         public_size: int | None = None,
         rows_per_person: int = 1,
@@ -316,6 +324,7 @@ class PrivatePCA(PrivateEstimator):
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries
+        self.labels = labels
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
         self.rows_per_person = rows_per_person
@@ -325,14 +334,14 @@ class PrivatePCA(PrivateEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the subspace. The budget (epsilon, delta) is spent by this call.
 
         `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
         source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
-        (docs/extending.md).
+        (docs/extending.md). `y` holds the label of each row; ignored unless `labels` is given.
         """
         bound = self.norm_bound
         if bound is not None:
             bound = checked_positive("norm_bound", bound)
-        return self._fit(X, "dp-pca", {}, norm_bound=bound)
+        return self._fit(X, y, "dp-pca", {}, norm_bound=bound)

@@ -316,7 +316,10 @@ def _pictures(model: Any) -> list[Html]:
             f"holds its share of the rows with noise of {100 * score_map.sd:.2g} %; cells within "
             "twice the noise are white. Rows further out are drawn at the rim."
         )
-        drawn.append(tag("figure", pictures.score_map(score_map), tag("figcaption", text)))
+        if score_map.labels:
+            text += " Each label has a map of its own; all other labels are counted together."
+        maps = [pictures.score_map(score_map, *one) for one in score_map.maps]
+        drawn.append(tag("figure", *maps, tag("figcaption", text)))
     if scree is not None:
         text = "Variance of the rows, scaled to length 1, along the leading directions."
         picture = pictures.scree(scree.values[:20], scree.noise)

@@ -24,7 +24,7 @@ from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
 from stillspace.plans.release import Draws, Ledger, Observation, Release, Witness
-from stillspace.rows import FileRows, MemoryRows, Rows
+from stillspace.rows import FileRows, LabelledRows, MemoryRows, Rows
 from stillspace.rows.layout import LOOP_CELLS
 
 CHUNK_BYTES = 2**25
@@ -195,6 +195,8 @@ def _steps(schedule: Schedule, first: int, count: int) -> FloatArray:
 def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     """Return the compiled loop for a plan from the given state of its geometry, or None."""
     release = plan.release
+    if type(rows) is LabelledRows:  # loops ask for gradients, to which labels are nothing
+        rows = rows.rows
     if release is None or type(rows) not in (MemoryRows, FileRows):
         return None
     assert isinstance(rows, MemoryRows)
