@@ -371,8 +371,8 @@ STAGED = [
     Mutant(
         "a row is counted in two cells of a map",
         "parts/queries/distances.py",
-        "        out += counts.reshape(self.shape)\n",
-        "        out += counts.reshape(self.shape)\n        out.flat[0] += XT.shape[1]\n",
+        "        last += counts.reshape(grid)\n",
+        "        last += counts.reshape(grid)\n        out.flat[0] += XT.shape[1]\n",
         tests=PICTURES,
     ),
     Mutant(

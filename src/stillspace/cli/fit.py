@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import UsageError, command, out_json, say
+from stillspace.cli.console import DataError, UsageError, command, out_json, say
 from stillspace.cli.data import (
     Columns,
     DataFile,
@@ -73,7 +73,9 @@ _Algorithm = Annotated[str, typer.Option(help="A named algorithm; a wrong name l
 _NIter = Annotated[
     int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
 ]
-_BatchSize = Annotated[int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")]
+_BatchSize = Annotated[
+    int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
+]
 _CENTERS = ("auto", "private", "pairs", "median")
 _Center = Annotated[
     str,
@@ -197,13 +199,23 @@ def fit(
     _check_words(algorithm, private["summaries"], without_privacy)
     _check_labels(private, label)
     private["budget"] = _ledger(budget)
-    table = read_table(file, asked, hidden=relation == "add-or-remove-one")
+    hidden = relation == "add-or-remove-one"
+    table = read_table(file, asked, hidden=hidden)
+    if not hidden:  # the number of rows is public
+        _check_rows(file, table)
     for name in ("center", "scale"):
         if not isinstance(common[name], str):
             common[name] = per_column(f"--{name}", common[name], table.n_columns)
     y = None if private["labels"] is None else _labels(table, label)
     fitted = _fitted(table, y, common, n_iter, None if without_privacy else private)
     _report(fitted, _stored(fitted, model, key), as_json)
+
+
+def _check_rows(file: Path, table: Table) -> None:
+    rows = int(table.X.shape[0])
+    if rows < 2:
+        msg = f"{file} has {rows} row{'s' if rows != 1 else ''}; a fit needs at least two."
+        raise DataError(msg)
 
 
 def _check_labels(private: dict[str, Any], label: str | None) -> None:

@@ -76,9 +76,9 @@ COLLAPSED = 0.95
 """Of the rows' second moment on the sphere: the share of one direction that calls for a word."""
 
 _COLLAPSED = (
-    "Nearly all rows point into one direction from the centre, so that the other components rest "
-    "on what little is left; a column in large units or an unknown centre often causes this: give "
-    "center and scale, or leave them at 'auto'."
+    "Nearly all rows point in one direction from the centre, so the other components rest on very "
+    "little. A column in large units or an unknown centre often causes this. Give center and "
+    "scale, or leave both at 'auto'."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
@@ -440,15 +440,17 @@ class PrivateEstimator(SubspaceEstimator):
             + " are public, not computed from these rows"
         )
         if self.nonfinite == "raise":
-            stated.append("that no entry is NaN or infinite is public")
+            stated.append("it is public that no cell is NaN or infinite")
         stated += [
             *known_recipe(plan.name, private=True).stated,
             *source,
-            "the names, types and number of the columns are public, and that every cell reads as a "
-            "number or is missing",
-            "the words of the ChaCha20 generator, keyed by the system, are as good as random",
-            "not covered: what was done to X before fit, such as a scaler fitted on the rows",
-            "not covered: the scores of private rows (transform shows the rows it is given)",
+            "the names, the types and the number of the columns are public, and so is the fact "
+            "that every cell is a number or missing",
+            "nobody can predict the random numbers (ChaCha20, with a key from the operating "
+            "system)",
+            "not covered: what was done to the table before the fit, such as scaling by means of "
+            "the same rows",
+            "not covered: scores of private rows (transform shows the rows that it is given)",
             *self._other_fits(),
             "not covered: the time that the fit took",
         ]
@@ -458,11 +460,11 @@ class PrivateEstimator(SubspaceEstimator):
         budget = self.budget
         if budget is None:
             return (
-                "not covered: other fits on the same rows (their losses add up), choosing among "
-                "them",
+                "not covered: other fits on the same rows, whose privacy losses add up, and the "
+                "choice among them",
             )
         return (
-            f"all fits charged to its ledger, and the choice among them, are covered together: "
+            f"all fits in the same ledger, and the choice among them, together satisfy "
             f"({budget.epsilon:g}, {budget.delta:g}) under {budget.neighboring_relation}",
             "not covered: fits on the same rows that were not charged to that ledger",
         )

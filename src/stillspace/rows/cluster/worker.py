@@ -27,7 +27,7 @@ from stillspace.rows.file import RowTable
 from stillspace.rows.layout import Job
 from stillspace.rows.maps import Affine, Pairs, Project, Sketch, Sphere, View
 from stillspace.rows.memory import MemoryRows
-from stillspace.rows.sources.protocol import RowSource
+from stillspace.rows.sources.protocol import RowSource, is_sparse
 from stillspace.rows.sums import PartSum
 from stillspace.rows.threads import one_blas_thread
 
@@ -103,6 +103,7 @@ class SliceSource:
         self.shape = (stop - start, source.shape[1])
         self.dtype, self.names = source.dtype, source.names
         self.parallel = bool(getattr(source, "parallel", False))
+        self.sparse = is_sparse(source)
 
     def read(self, start: int, stop: int) -> Any:
         """Return rows."""
