@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 
+<<<<<<< HEAD
 from stillspace._typing import FloatArray, IntArray
+=======
+from stillspace._typing import FloatArray
+from stillspace.exceptions import NotAccountedError
+>>>>>>> main
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Plan, Reading
@@ -23,7 +28,12 @@ from stillspace.rows import MemoryRows, Rows, draw_pairs, through_view
 from stillspace.rows.maps import Pairs, View, checked_view, paired
 from stillspace.rows.protocols import accounted
 from stillspace.run.adaptive import run_adaptive
+<<<<<<< HEAD
 from stillspace.run.executors import Observers, Watch
+=======
+from stillspace.run.answers import Answers
+from stillspace.run.executors import Onlookers, Watch
+>>>>>>> main
 from stillspace.run.loop import run_loop, run_reading
 from stillspace.run.result import Result
 from stillspace.run.tested import run_tested
@@ -39,18 +49,29 @@ def run(
     watch: Watch | None = None,
     witness: Witness | None = None,
     point: FloatArray | None = None,
+    journal: Answers | None = None,
 ) -> Result:
     """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
 
     Rows without a bound go through the plan's view first. `point` is where a `Reading` asks, or
     where a method that needs a point begins. `watch` is given the points of the loop (not of a
     start's own loop), for experiments.
+<<<<<<< HEAD
     `witness` is for audits: it is given every release, the rows behind the view and the secret
     selections. Neither draws nor changes anything: an observed run gives the bits of any other.
+=======
+    `witness` is for audits: it is shown every release, the rows behind the view and the secret
+    selections. Neither draws nor changes anything: a watched run gives the bits of an unwatched
+    one.
+    `journal` keeps every answer before it is used. Answers that it holds already are taken from it
+    in place of fresh ones: nothing is drawn and no row is read for them, and their events are
+    recorded as ever. A witness is not told their selections.
+>>>>>>> main
     """
     check_rows(plan, rows)
     observers = Observers(watch, witness)
     if isinstance(plan, StagedPlan):
+<<<<<<< HEAD
         return _run_staged(plan, rows, rng, observers)
     if not rows.bounded:
         rows = through_view(rows, plan.view)
@@ -68,6 +89,25 @@ def check_rows(plan: AnyPlan, rows: Rows) -> None:
     if rows.n_columns != plan.n_columns:
         msg = f"This plan is made for {plan.n_columns} columns; there are {rows.n_columns}."
         raise ValueError(msg)
+=======
+
+        def stage(
+            part: AnyPlan,
+            behind: Rows,
+            rng: np.random.Generator,
+            shown: Witness | None,
+            at: FloatArray | None,
+        ) -> Result:
+            if journal is not None:
+                journal.begin_stage()
+            return _run_one(part, behind, rng, Onlookers(watch, shown, journal), at)
+
+        result = run_staged(plan, rows, rng, stage, witness)
+        return replace(result, event=checked_event(result.event, plan.event()))
+    if not rows.bounded:
+        rows = through_view(rows, plan.view)
+    return _run_one(plan, rows, rng, Onlookers(watch, witness, journal), point)
+>>>>>>> main
 
 
 def most_passes(plan: AnyPlan) -> int:
@@ -106,6 +146,9 @@ def _run_one(
         return replace(result, event=limit.check(plan.event()))
     ledger = Ledger()
     if isinstance(plan, TestedPlan):
+        if lookers.journal is not None:
+            msg = "Propose-test-release has one answer, at its end: it keeps no journal."
+            raise NotAccountedError(msg)
         result = run_tested(plan, rows, rng, ledger)
     elif isinstance(plan, Reading):
         if point is None:
