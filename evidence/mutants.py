@@ -78,7 +78,7 @@ MUTANTS = [
     ),
     Mutant(
         "longer chains of foreign rows are not seen",
-        "rows/protocols.py",
+        "run/accounted.py",
         "    if not STANDARD.covers(rows.summation):",
         "    if False:",
         tests=EXTENDING,
@@ -193,15 +193,15 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + sums + terms",
-        "return sums + terms",
+        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
+        "return 2.0 * self._summation_error() + terms",
         tests=("tests/test_release.py",),
     ),
     Mutant(
         "slack of the terms dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + sums + terms",
-        "return self.query.noise.slack(sigma) + sums",
+        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
+        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error()",
         tests=("tests/test_release.py",),
     ),
     Mutant(
@@ -326,7 +326,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows are narrowed by their own second moment",
-        "run/__init__.py",
+        "run/staged.py",
         "self.kept[view] = before.through(last)",
         'if type(last).__name__ == "Project":\n'
         '                    geometry = __import__("stillspace.parts.geometry", fromlist="_")\n'
@@ -442,10 +442,10 @@ MUTANTS = [
     ),
     Mutant(
         "the noise of narrowing has a fixed seed",
-        "run/__init__.py",
-        "found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))",
+        "run/staged.py",
+        "found = run_plan(stage.plan, behind, rng, shown, stage.point(progress))",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = _run_one(stage.plan, behind, one, behind_view, stage.point(progress))",
+        "        found = run_plan(stage.plan, behind, one, shown, stage.point(progress))",
         tests=SOURCE,
     ),
     Mutant(
@@ -617,7 +617,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows are paired by their first cell",
-        "run/__init__.py",
+        "run/staged.py",
         "    views = Views(rows, pairs)",
         "    if pairs is not None:\n"
         "        order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2]\n"

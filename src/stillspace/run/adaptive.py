@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from stillspace.plans.adaptive import AdaptivePlan, Answer
-<<<<<<< HEAD
-from stillspace.plans.release import CeilingLedger, Observation
-=======
 from stillspace.plans.release import NO_DRAW, CeilingLedger
->>>>>>> main
 from stillspace.rows import OnceAdded, Rows, through_view
 from stillspace.rows.maps import View, checked_view
-from stillspace.rows.protocols import accounted
-from stillspace.run.executors import Observers
+from stillspace.run.accounted import accounted
+from stillspace.run.executors import Onlookers
+from stillspace.run.loop import seen
 from stillspace.run.result import Result
 
 
@@ -22,7 +19,7 @@ def run_adaptive(
     rows: Rows,
     rng: np.random.Generator,
     ledger: CeilingLedger,
-    observers: Observers,
+    lookers: Onlookers,
 ) -> Result:
     """Do what the method asks until it has no more to ask."""
     method = plan.method
@@ -34,17 +31,6 @@ def run_adaptive(
             checked_view((*plan.view, *ask.through))
             mapped[ask.through] = OnceAdded(accounted(through_view(rows, ask.through)))
         asked = mapped[ask.through]
-<<<<<<< HEAD
-        joint = plan.joint_release(ask)
-        draws = joint.draw(rows.n_rows, rng, ledger)
-        values = joint.apply(asked, ask.point, draws)
-        if observers.witness is not None:
-            for release, value, draw in zip(joint.releases, values, draws, strict=True):
-                observers.witness(
-                    Observation.of(release, 0, ask.point, value, draw, asked.rows, ask.through)
-                )
-        sds = (draw.sigma / plan.size for draw in draws)
-=======
         joint, journal = plan.joint_release(ask), lookers.journal
         values = None if journal is None else journal.replayed(joint.releases, 0, ledger)
         if values is None:
@@ -58,7 +44,6 @@ def run_adaptive(
                 shown = seen(release, 0, ask.point, value, NO_DRAW, asked.rows, ask.through)
                 lookers.witness(shown)
         sds = (release.sigma(0) / plan.size for release in joint.releases)
->>>>>>> main
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1
     found = method.outcome(state)

@@ -9,6 +9,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.parts.geometry import top_eigenvectors
+from stillspace.parts.sampling import Selections
 from stillspace.plans.fixed import (
     GivenStart,
     MomentStart,
@@ -18,13 +19,10 @@ from stillspace.plans.fixed import (
     Start,
 )
 from stillspace.plans.legacy import ExponentialStart, WishartStart
-<<<<<<< HEAD
-from stillspace.plans.release import Ledger, Observation
-=======
 from stillspace.plans.release import NO_DRAW, Draw, Ledger, Release, Seen
->>>>>>> main
 from stillspace.rows import Rows
-from stillspace.run.executors import NO_OBSERVERS, Observers, compiled_loop
+from stillspace.rows.maps import View
+from stillspace.run.executors import NOBODY, Onlookers, compiled_loop
 from stillspace.run.result import Result
 
 
@@ -33,27 +31,22 @@ def run_loop(
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    observers: Observers = NO_OBSERVERS,
+    lookers: Onlookers = NOBODY,
 ) -> Result:
     """Run the start, then all iterations, compiled or step by step."""
-    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, observers)
+    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, lookers)
     state = plan.geometry.enter(value)
-<<<<<<< HEAD
-    loop = compiled_loop(plan, rows, state) if plan.n_iter else None
-    watch = observers.watch
-=======
     # A compiled loop draws for many iterations at once; a journal keeps one answer at a time.
     compiled = plan.n_iter and lookers.journal is None
     loop = compiled_loop(plan, rows, state) if compiled else None
     watch = lookers.watch
->>>>>>> main
     if watch is not None and 0 in watch.at:
         point = plan.geometry.point(state)
         watch.see(0, point, point)
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, observers)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, lookers)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger, observers), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, lookers), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, moment=moment, costs=costs)
 
@@ -63,18 +56,11 @@ def run_reading(
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    observers: Observers,
+    lookers: Onlookers,
     point: FloatArray,
 ) -> Result:
     """Make one release at a point."""
-<<<<<<< HEAD
-    draw = plan.release.draw(0, rows.n_rows, rng, ledger)
-    value = plan.release.apply(rows, point, draw)
-    if observers.witness is not None:
-        observers.witness(Observation.of(plan.release, 0, point, value, draw, rows))
-=======
     value = answered(plan.release, 0, rows, point, rng, ledger, lookers)
->>>>>>> main
     return Result(value, 1, False)
 
 
@@ -108,30 +94,19 @@ def _iterate(
     state: Any,
     rng: np.random.Generator,
     ledger: Ledger,
-    observers: Observers = NO_OBSERVERS,
+    lookers: Onlookers = NOBODY,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
     Returns the output's memory, the iterations done, whether the stop rule ended them, the costs.
     """
-<<<<<<< HEAD
-    watch, witness = observers.watch, observers.witness
-=======
     watch = lookers.watch
->>>>>>> main
     point = plan.geometry.point(state)
     memory = None if plan.n_iter else plan.output.push(None, point, 0)
     costs: list[float] = []
     for k in range(plan.n_iter):
         assert plan.release is not None
-<<<<<<< HEAD
-        draw = plan.release.draw(k, rows.n_rows, rng, ledger)
-        released = plan.release.apply(rows, point, draw)
-        if witness is not None:
-            witness(Observation.of(plan.release, k, point, released, draw, rows))
-=======
         released = answered(plan.release, k, rows, point, rng, ledger, lookers)
->>>>>>> main
         G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
@@ -145,36 +120,39 @@ def _iterate(
     return memory, plan.n_iter, False, tuple(costs)
 
 
+def seen(
+    release: Release,
+    k: int,
+    point: FloatArray,
+    released: FloatArray,
+    draw: Draw,
+    rows: Rows,
+    view: View = (),
+) -> Seen:
+    """Return what one release showed, for a witness."""
+    chosen = draw.selection
+    selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
+    return Seen(release, k, point[None], np.asarray(released)[None], selections, rows, view)
+
+
 def _begin(
     start: Start,
     r: int,
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    observers: Observers,
+    lookers: Onlookers,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):
-<<<<<<< HEAD
-        draw = start.release.draw(0, rows.n_rows, rng, ledger)
-        nowhere = np.empty((0, 0))
-        moment = start.release.apply(rows, nowhere, draw)
-        if observers.witness is not None:
-            observers.witness(Observation.of(start.release, 0, nowhere, moment, draw, rows))
-=======
         moment = answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, lookers)
->>>>>>> main
         return top_eigenvectors(moment, r), moment
     if isinstance(start, WishartStart | ExponentialStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
         ledger.record(start.not_private)
         return start.basis(start.release.apply(rows, np.empty((0, 0)), draw), r, rng)
     if isinstance(start, RunStart):
-<<<<<<< HEAD
-        result = run_loop(start.plan, rows, rng, ledger, Observers(witness=observers.witness))
-=======
         result = run_loop(start.plan, rows, rng, ledger, replace(lookers, watch=None))
->>>>>>> main
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None

@@ -10,11 +10,12 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.base import Bounded, FromScores, Symmetric, check_point
+from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
+from stillspace.parts.queries.base import Bounded, FromScores, check_point
 
 
 @dataclass(frozen=True, slots=True)
-class SecondMoment(Symmetric, Bounded):
+class SecondMoment(Bounded):
     """`Σ xxᵀ`. Norm ‖x‖² ≤ 1; ‖xxᵀ − yyᵀ‖² = ‖x‖⁴ + ‖y‖⁴ − 2(x·y)² ≤ 2."""
 
     D: int
@@ -23,9 +24,14 @@ class SecondMoment(Symmetric, Bounded):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def side(self) -> int:
-        """D."""
-        return self.D
+    def shape(self) -> tuple[int, ...]:
+        """(D, D), symmetric."""
+        return (self.D, self.D)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.D)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
         """Add the block's terms to `out`; the point does not matter."""
@@ -33,7 +39,7 @@ class SecondMoment(Symmetric, Bounded):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreMoment(Symmetric, Bounded):
+class ScoreMoment(Bounded):
     """`Σ yyᵀ`, y = Vᵀx: the second moment inside a subspace. Bounds as for `SecondMoment`."""
 
     D: int
@@ -43,9 +49,14 @@ class ScoreMoment(Symmetric, Bounded):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def side(self) -> int:
-        """r."""
-        return self.r
+    def shape(self) -> tuple[int, ...]:
+        """(r, r), symmetric."""
+        return (self.r, self.r)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.r)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""

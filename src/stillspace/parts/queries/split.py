@@ -15,7 +15,8 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.base import Bounded, Symmetric, check_point
+from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
+from stillspace.parts.queries.base import Bounded, check_point
 
 
 class _Split(Bounded):
@@ -34,7 +35,7 @@ class _Split(Bounded):
 
 
 @dataclass(frozen=True, slots=True)
-class NearMoment(Symmetric, _Split):
+class NearMoment(_Split):
     """`Σ yyᵀ` over the rows with ‖Qx‖ < cut, y = Vᵀx.
 
     A term is that of `ScoreMoment` or zero, so the bounds are the same: 1 and √2.
@@ -48,9 +49,14 @@ class NearMoment(Symmetric, _Split):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def side(self) -> int:
-        """r."""
-        return self.r
+    def shape(self) -> tuple[int, ...]:
+        """(r, r), symmetric."""
+        return (self.r, self.r)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.r)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
@@ -78,7 +84,7 @@ class NearCost(_Split):
 
 
 @dataclass(frozen=True, slots=True)
-class FarMoment(Symmetric, _Split):
+class FarMoment(_Split):
     """`Σ xxᵀ` over the rows with ‖Qx‖ ≥ cut: terms of `SecondMoment` or zero, bounds 1 and √2."""
 
     D: int
@@ -89,9 +95,14 @@ class FarMoment(Symmetric, _Split):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def side(self) -> int:
-        """D."""
-        return self.D
+    def shape(self) -> tuple[int, ...]:
+        """(D, D), symmetric."""
+        return (self.D, self.D)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices."""
+        return SymmetricGaussian(self.D)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
