@@ -144,7 +144,7 @@ def read_table(file: Path, asked: Format, *, hidden: bool = False) -> Table:
         if name.endswith(_ARROW):
             return _arrow(file, asked)
         _check_known(file, name)
-        return _other(file, asked, name)
+        return _other(file, asked, name, hidden)
     except DataFileError as error:
         raise DataError(_with_remedy(error)) from None
     except ImportError as error:
@@ -284,13 +284,13 @@ def _what_is_no_number(kind: Any) -> str:
     return "dates or times" if kinds.is_temporal(kind) else f"values of type {kind}"
 
 
-def _other(file: Path, asked: Format, name: str) -> Table:
+def _other(file: Path, asked: Format, name: str, hidden: bool) -> Table:
     """Open an array of any other format; columns are chosen by number, or by name if it has any."""
     import numpy as np  # noqa: PLC0415
 
     from stillspace.rows.sources import open_source  # noqa: PLC0415
 
-    source: Any = _npz(file) if name.endswith(".npz") else open_source(file)
+    source: Any = _npz(file) if name.endswith(".npz") else open_source(file, hidden=hidden)
     names = getattr(source, "names", None)
     if asked.columns is None and not asked.drop and not asked.texts:
         return Table(source, names)
