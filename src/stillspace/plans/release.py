@@ -136,7 +136,8 @@ class Draws:
 
     selections: Selections | None
     noise: IntArray | None
-    """One block an iteration; None if none has noise, zeros where it has none."""
+    """Noise blocks, one per iteration. None if no iteration adds noise; an iteration without noise
+    has a block of zeros."""
     sigmas: FloatArray
 
     def __len__(self) -> int:
