@@ -52,10 +52,11 @@ from stillspace.search.missing import filled_from_subspace
 class RobustPCA(SubspaceEstimator):
     """Find the subspace that most rows lie close to, whatever the other rows do.
 
-    Rows are taken about a robust centre and scaled to the unit sphere. The mean distance to the
-    subspace is minimised, unsquared, and up to a cut beyond which a row does not count. Groups of
-    nearly identical rows count as one row each, and the search for the start leaves out rows that
-    lie far out along any direction (docs/robust.md).
+    A robust centre is subtracted, and every row is scaled to length 1. Then the mean distance of
+    the rows to the subspace is minimised. Distances are not squared, and a row beyond a cut-off
+    has no influence, so outliers cannot pull the subspace away. Groups of nearly identical rows
+    count as one row each. The search for a start leaves out rows that lie far out in any direction
+    (docs/robust.md).
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class RobustPCA(SubspaceEstimator):
         Stop when the subspace moves by no more than this (sine of an angle) or the cost no longer
         falls; for "auto", "irls", "fms" and "reaper-irls".
     batch_size : int, default=None
-        Rows a step, for the stochastic algorithms.
+        Number of rows per step, for the stochastic algorithms.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "geometry", "output", "sampling",
         "sigma", "capped", "floor", "cut". A wrong name lists the right ones.
