@@ -63,6 +63,14 @@ _Budget = Annotated[
     Path | None,
     typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
 ]
+_Journal = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep every answer here, so that the same command goes on if it is killed; a private "
+        "fit needs --budget.",
+    ),
+]
 _WithoutPrivacy = Annotated[
     bool,
     typer.Option(
@@ -132,6 +140,7 @@ def fit(
     public_size: _PublicSize = None,
     rows_per_person: _RowsPerPerson = 1,
     budget: _Budget = None,
+    journal: _Journal = None,
     without_privacy: _WithoutPrivacy = False,
     algorithm: _Algorithm = "auto",
     n_iter: _NIter = None,
@@ -185,11 +194,15 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     check_positive("--radius", radius)
+    if journal is not None and budget is None and not without_privacy:
+        msg = "--journal needs --budget: the ledger counts what was published."
+        raise UsageError(msg)
     private["sketch"] = _sketch(sketch)
     common: dict[str, Any] = {
         "n_components": whole_number("--components", components, ("auto",), 1),
         "algorithm": algorithm,
         "batch_size": batch_size,
+        "journal": journal,
         "center": _center(center, without_privacy),
         "scale": _scale(scale, without_privacy),
     }

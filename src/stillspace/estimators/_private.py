@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from math import isnan, nan
 from typing import Any, Self
@@ -18,6 +19,7 @@ from stillspace._sizes import checked_bytes
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
+from stillspace.estimators._journal import check_private_journal, checked_journal, paid
 from stillspace.estimators._labels import check_labels
 from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._units import (
@@ -103,6 +105,7 @@ class PrivateEstimator(SubspaceEstimator):
     rows_per_person: int
     nonfinite: str
     budget: Budget | None
+    journal: str | os.PathLike[str] | None
     memory: int | str | None
     verbose: bool
     random_state: Any
@@ -123,7 +126,8 @@ class PrivateEstimator(SubspaceEstimator):
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
-        verbose = checked_flag("verbose", self.verbose)
+        verbose, path = checked_flag("verbose", self.verbose), checked_journal(self.journal)
+        check_private_journal(path, self.budget, algorithm)
         charged = self.budget is not None
         given = opened(X, self, hidden=hidden)
         source = source_of(given, hidden=hidden, finite=raising, charged=charged)
@@ -144,25 +148,21 @@ class PrivateEstimator(SubspaceEstimator):
         source.check(plan)
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
-        receipt = None
+        receipt, journal, stated = None, None, source.stated
         if self.budget is not None:
             # The event is also a ceiling of what runs. No cell was read so far; a charge stays,
             # come what may.
-            entry = self.budget.charge(
-                plan.event(),
-                plan.relation,
-                name=algorithm,
-                delta=delta,
-                plan=fingerprint(plan),
-                not_private_because=reasons,
-            )
-            receipt = self.budget.receipt(entry)
+            about = {"name": algorithm, "delta": delta, "plan": fingerprint(plan)}
+            charge = {**about, "not_private_because": reasons}
+            found = paid(path, self.budget, plan, charge)
+            receipt, journal = self.budget.receipt(found.entry), found.journal
+            stated = (*stated, *found.stated)
         with progress(verbose, most_passes(plan)):
             rows = source.rows(self)
             if self.labels is not None:
                 rows = LabelledRows(rows, label_codes(y, self.labels))
             # From here on a row is read only through a Release.
-            result = run(plan, rows, rng)
+            result = run(plan, rows, rng, journal=journal)
         self._set_result(result, plan)
         self.receipt_ = receipt
         self.privacy_ = Guarantee.from_event(
@@ -170,7 +170,7 @@ class PrivateEstimator(SubspaceEstimator):
             plan.relation,
             delta,
             not_private_because=reasons,
-            assumptions=self._assumptions(plan, n, source.stated),
+            assumptions=self._assumptions(plan, n, stated),
         )
         if self._collapsed(result):
             warn(_COLLAPSED, AsItIsWarning, stacklevel=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -110,6 +111,10 @@ class PrivateRobustPCA(PrivateEstimator):
     budget : Budget, default=None
         A ledger that all fits on these rows share. The fit is charged to it before a cell is
         read, and stays charged; if too little is left, it is refused and nothing is read.
+    journal : path, default=None
+        A file that keeps every answer before it is used; needs `budget`. If the process dies,
+        the same fit with the same journal goes on after the last answer (docs/resume.md). A
+        journal whose fit was continued elsewhere is charged for the releases that remain.
     memory : int or str, default=None
         For rows in files: a bound on the memory that reading them and adding them up takes, such
         as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
@@ -208,6 +213,7 @@ class PrivateRobustPCA(PrivateEstimator):
         calibration: str = "honest",
         nonfinite: str = "center",
         budget: Budget | None = None,
+        journal: str | os.PathLike[str] | None = None,
         memory: int | str | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -233,6 +239,7 @@ class PrivateRobustPCA(PrivateEstimator):
         self.calibration = calibration
         self.nonfinite = nonfinite
         self.budget = budget
+        self.journal = journal
         self.memory = memory
         self.verbose = verbose
         self.random_state = random_state
@@ -271,7 +278,7 @@ class PrivatePCA(PrivateEstimator):
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
     center, radius, scale, bounds, missing_code, sketch, summaries, labels, \
-    neighboring_relation, public_size, rows_per_person, nonfinite, budget, random_state
+    neighboring_relation, public_size, rows_per_person, nonfinite, budget, journal, random_state
         As for `PrivateRobustPCA`, but "pairs" leaves no difference out.
 
     Attributes
@@ -309,6 +316,7 @@ class PrivatePCA(PrivateEstimator):
         rows_per_person: int = 1,
         nonfinite: str = "center",
         budget: Budget | None = None,
+        journal: str | os.PathLike[str] | None = None,
         memory: int | str | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -330,6 +338,7 @@ class PrivatePCA(PrivateEstimator):
         self.rows_per_person = rows_per_person
         self.nonfinite = nonfinite
         self.budget = budget
+        self.journal = journal
         self.memory = memory
         self.verbose = verbose
         self.random_state = random_state
