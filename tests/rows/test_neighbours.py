@@ -1,4 +1,4 @@
-"""No row sees its neighbours: the bits of a term in a sum over many rows are those of the row alone.
+"""No row sees its neighbours: the bits of a term are the same with any other rows beside it.
 
 All other rows lie beyond the cut, so that they add exact zeros, near or far, short or empty as they
 may be. What is left of the sum is one term, which may also be asked for by itself.
