@@ -151,7 +151,8 @@ def section(found: Sequence[Compared], known: dict[str, Any]) -> str:
     text = (
         "## Drawn regimes with today's default\n\n"
         "The tables of drawn regimes on this page were made before the default looked for groups "
-        "of outliers and before its steps were shortened. `python -m benchmarks.utility.drawn_check` runs today's default on "
+        "of outliers and before its steps were shortened. "
+        "`python -m benchmarks.utility.drawn_check` runs today's default on "
         f"every third regime of each group. Taken {facts_line(known)}\n\n"
         + markdown(("what", "measured"), lines)
     )
