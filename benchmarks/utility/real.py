@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from math import ceil
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -21,7 +22,7 @@ from benchmarks.utility import real_page, real_picture
 from benchmarks.utility.drawn_rows import Classic, Flags, MissingCells
 from benchmarks.utility.planted import CLEAN, KINDS
 from benchmarks.utility.problems import DELTA
-from benchmarks.utility.real_results import ROBUST_ASKED, Measured, RealResults
+from benchmarks.utility.real_results import CURVE, ROBUST_ASKED, Measured, RealResults
 from benchmarks.utility.table_fits import (
     ADAPTIVE,
     DEFAULT,
@@ -40,8 +41,6 @@ DOCS = HERE.parents[1] / "docs"
 EPSILONS = (1.0, 2.0, 4.0)
 OTHERS_KINDS = (CLEAN, "tight 20 %", "far 15 %")
 """Bad rows with which methods of others are compared."""
-CURVE = (10, 15, 25, 40, 60, 100, 160, 250, 500, 1000)
-"""κ to which development tables are cut, by a random choice of rows."""
 N_ROBUST = 12
 """Tables of those set aside on which robust methods without privacy are compared: every third."""
 FLAGGED = (20, 30, 50, 100, 200, 500, 1000)
@@ -99,7 +98,7 @@ def curve_cells(tables: Sequence[str], seeds: Seeds) -> list[TableFit]:
     for table in tables:
         n, D = load(*table.split("/", 1)).X.shape
         for kappa in CURVE:
-            rows = round(kappa * D**0.5 / mu_from_budget(epsilon=1.0, delta=DELTA))
+            rows = ceil(kappa * D**0.5 / mu_from_budget(epsilon=1.0, delta=DELTA))
             if not 2 * D <= rows <= n:
                 continue
             methods = [DEFAULT, "as it is", UNITS]

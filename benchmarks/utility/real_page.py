@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks._render import facts_line
 from benchmarks.utility.page import figures_table, markdown, number, text_of
 from benchmarks.utility.planted import CLEAN, KINDS
-from benchmarks.utility.real_results import CAPTURED, LARGE_TABLE, RealResults
+from benchmarks.utility.real_results import CAPTURED, CURVE, LARGE_TABLE, RealResults, nominal
 from benchmarks.utility.results import Figure
 from benchmarks.utility.table_fits import ADAPTIVE, COINPRESS, DEFAULT, KENDALL, PCA, UNITS
 
@@ -114,18 +114,17 @@ def with_section(page: str, made: str, marks: tuple[str, str]) -> str:
 
 def curve_table(fits: Sequence[dict[str, Any]]) -> str:
     """Return, per κ, the median over tables of the captured share, and the worst of the default."""
-    kappas = sorted({round(f["kappa"]) for f in fits})
     lines = []
-    for kappa in kappas:
-        line, count = [str(kappa)], 0
-        for method in (UNITS, DEFAULT, "as it is"):
-            near = [f for f in chosen(fits, method=method) if round(f["kappa"]) == kappa]
-            shares = _medians(near, "captured")
-            line.append(f"{np.median(shares):.2f}")
-            if method == DEFAULT:
-                count = len(shares)
-                line.append(f"{min(shares):.2f}")
-        lines.append((*line, str(count)))
+    for kappa in CURVE:
+        near = [f for f in fits if nominal(f["kappa"]) == kappa]
+        if not near:
+            continue
+        units, default, plain = (
+            _medians(chosen(near, method=method), "captured")
+            for method in (UNITS, DEFAULT, "as it is")
+        )
+        shares = (f"{x:.2f}" for x in (np.median(units), np.median(default), min(default)))
+        lines.append((str(kappa), *shares, f"{np.median(plain):.2f}", str(len(default))))
     header = ("κ", "units given", "default", "default, worst table", "taken as it is", "tables")
     return markdown(header, lines)
 
