@@ -84,7 +84,10 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
             raise (KeyFileError if isinstance(error, KeyFileError) else ValueError)(msg) from None
         except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
             reason = f" ({error})" if isinstance(error, RefusedError) else ""
-            msg = f"{name} is not a whole stillspace model file{reason}; it cannot be loaded."
+            msg = (
+                f"{name} is not a whole stillspace model file{reason}; give a file that "
+                "stillspace fit or save_model wrote."
+            )
             raise ValueError(msg) from error
     if missing:
         words = ", ".join(missing)
