@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import Patch
 
 from stillspace import PrivateRobustPCA, RobustPCA
 from stillspace.datasets import make_haystack
@@ -23,17 +23,9 @@ from stillspace.run import run
 
 N, D, R = 20_000, 20, 2
 EPSILON, DELTA = 1.0, 1e-6
-STEPS = (
-    ("1 Units", "private centre\nand scale\nof each column"),
-    ("2 Start", "noisy second\nmoment:\nprivate PCA"),
-    ("3 Look", "groups behind\nan empty ring\nare left out"),
-    ("4 First phase", "Newton steps\nfind the basin,\nthen a cut"),
-    ("5 Way back?", "noisy and clean:\nback to\nprivate PCA"),
-    ("6 Second phase", "few precise\nNewton steps"),
-    ("7 Report", "components,\nroute, groups,\nerror"),
-)
+STEPS = ("units", "start", "groups of outliers", "first phase", "second phase")
 FIRST_STEPS = NEWTON_RULE.first_steps
-COLOURS = ("#bdbdbd", "#6baed6", "#fd8d3c", "#74c476", "#ffffff", "#41ab5d", "#ffffff")
+COLOURS = ("#bdbdbd", "#6baed6", "#fd8d3c", "#74c476", "#238b45")
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +77,7 @@ def stage_of(queries: list[str]) -> list[int]:
     for i, query in enumerate(queries):
         before = queries[:i]
         if query == "Glad":
-            steps.append(3 if before.count(query) < FIRST_STEPS else 5)
+            steps.append(3 if before.count(query) < FIRST_STEPS else 4)
         elif query == "SecondMoment" and query not in before:
             steps.append(1)
         else:
@@ -93,38 +85,21 @@ def stage_of(queries: list[str]) -> list[int]:
     return steps
 
 
-def draw_steps(axes: Any) -> None:
-    """Draw the steps as a row of boxes."""
-    for i, ((name, what), colour) in enumerate(zip(STEPS, COLOURS, strict=True)):
-        box = FancyBboxPatch(
-            (i, 0.1), 0.78, 0.8, boxstyle="round,pad=0.04", facecolor=colour, edgecolor="0.3"
-        )
-        axes.add_patch(box)
-        axes.text(i + 0.39, 0.78, name, ha="center", va="center", fontsize=9, weight="bold")
-        axes.text(i + 0.39, 0.38, what, ha="center", va="center", fontsize=8)
-        if i:
-            axes.annotate(
-                "",
-                (i - 0.04, 0.5),
-                (i - 0.18, 0.5),
-                arrowprops={"arrowstyle": "-|>", "color": "0.3"},
-            )
-    axes.set(xlim=(-0.1, len(STEPS) - 0.1), ylim=(0, 1))
-    axes.axis("off")
-
-
 def main() -> None:
     """Fit once, and draw."""
     found, _ = releases()
     steps = stage_of([f["query"] for f in found[:-1]])
-    figure = Figure(figsize=(11, 5.4), layout="constrained")
-    top, below = figure.subfigures(2, 1, height_ratios=(0.8, 2))
-    draw_steps(top.subplots())
-    left, right = below.subplots(1, 2)
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
     at = np.arange(1, len(steps) + 1)
     left.bar(at, [100 * f["share"] for f in found[:-1]], color=[COLOURS[s] for s in steps])
     left.set(xlabel="pass over the rows", ylabel="% of μ²", yscale="log")
     left.set_title("What each pass costs", fontsize=10)
+    left.legend(
+        handles=[Patch(color=c, label=name) for c, name in zip(COLOURS, STEPS, strict=True)],
+        fontsize=8, loc="upper center", ncols=2,
+    )  # fmt: skip
+    left.set_ylim(0.08, 200)
     known = [(i + 1, f["d2"], s) for i, (f, s) in enumerate(zip(found, steps, strict=False))]
     known = [k for k in known if np.isfinite(k[1])]
     right.plot([k[0] for k in known], [k[1] for k in known], color="0.7", zorder=0)
@@ -139,11 +114,11 @@ def main() -> None:
     right.set_title("The estimate so far", fontsize=10)
     right.legend(fontsize=9)
     right.set_xlim(left.get_xlim())
-    below.suptitle(
+    figure.suptitle(
         f"One fit: {N} rows, {D} columns with units, a fifth of the rows in one cluster, ε = 1",
         fontsize=10,
     )
-    figure.savefig(Path(__file__).with_name("newton.png"), dpi=110)
+    figure.savefig(Path(__file__).with_name("one-fit.png"), dpi=110)
 
 
 if __name__ == "__main__":
