@@ -326,9 +326,9 @@ STAGED = [
     ),
     Mutant(
         "a ledger is charged for the subspace alone",
-        "estimators/_private.py",
-        "                plan.event(),\n",
-        "                plan.main.event(),\n",
+        "estimators/_journal.py",
+        "budget.charge(plan.event(), plan.relation, **charge)",
+        "budget.charge(plan.main.event(), plan.relation, **charge)",
         tests=("tests/estimators/test_stages.py",),
     ),
     Mutant(
@@ -357,8 +357,9 @@ STAGED = [
         "run/adaptive.py",
         "values = joint.apply(asked, ask.point, draws)",
         "values = joint.apply(asked, ask.point, draws)\n"
-        "        if not ask.point.size:\n"
-        "            values = [asked.add(q, ask.point, None) / plan.size for q, _ in ask.shares]",
+        "            if not ask.point.size:\n"
+        "                values = [asked.add(q, ask.point, None) / plan.size "
+        "for q, _ in ask.shares]",
         tests=STANDARDISER,
     ),
     Mutant(
@@ -371,8 +372,8 @@ STAGED = [
     Mutant(
         "a row is counted in two cells of a map",
         "parts/queries/distances.py",
-        "        out += counts.reshape(self.shape)\n",
-        "        out += counts.reshape(self.shape)\n        out.flat[0] += XT.shape[1]\n",
+        "        last += counts.reshape(grid)\n",
+        "        last += counts.reshape(grid)\n        last.flat[0] += XT.shape[1]\n",
         tests=PICTURES,
     ),
     Mutant(

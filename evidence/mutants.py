@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
+from evidence._journal_mutants import JOURNALS
 from evidence._mutant import (
     AT_CUT,
     CERTIFICATE,
@@ -110,8 +111,8 @@ MUTANTS = [
     Mutant(
         "start neither planned nor recorded",
         "run/loop.py",
-        "draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        nowhere",
-        "draw = start.release.draw(0, rows.n_rows, rng, Ledger())\n        nowhere",
+        "answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, lookers)",
+        "answered(start.release, 0, rows, np.empty((0, 0)), rng, Ledger(), lookers)",
     ),
     Mutant(
         "clip removed",
@@ -253,7 +254,7 @@ MUTANTS = [
     ),
     Mutant(
         "a charge that need not survive a power cut",
-        "privacy/ledger.py",
+        "privacy/database.py",
         'connection.execute("PRAGMA synchronous=EXTRA")',
         'connection.execute("PRAGMA synchronous=OFF")',
         tests=LEDGER,
@@ -291,7 +292,7 @@ MUTANTS = [
         "run/adaptive.py",
         "draws = joint.draw(rows.n_rows, rng, ledger)",
         f"unseen = __import__('stillspace.plans.release', fromlist='_').Ledger()\n"
-        f"        draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
+        f"            draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
         tests=contract("test_every_release_is_seen_planned_and_recorded"),
     ),
     Mutant(
@@ -299,7 +300,7 @@ MUTANTS = [
         "run/adaptive.py",
         "values = joint.apply(asked, ask.point, draws)",
         f"bare = tuple(type(d)(d.selection, None, d.sigma) for d in draws)\n"
-        f"        values = joint.apply(asked, ask.point, bare if {AT_CUT} else draws)",
+        f"            values = joint.apply(asked, ask.point, bare if {AT_CUT} else draws)",
         tests=PAIRS,
     ),
     Mutant(
@@ -456,8 +457,8 @@ MUTANTS = [
     Mutant(
         "the noise of summaries has a fixed seed",
         "run/loop.py",
-        "draw = plan.release.draw(0, rows.n_rows, rng, ledger)",
-        f"draw = plan.release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        "answered(plan.release, 0, rows, point, rng, ledger, lookers)",
+        f"answered(plan.release, 0, rows, point, {SEEDED}, ledger, lookers)",
         tests=SOURCE,
     ),
     Mutant(
@@ -726,6 +727,7 @@ MUTANTS = [
         tests=CERTIFICATE,
     ),
     *STAGED,
+    *JOURNALS,
 ]
 
 

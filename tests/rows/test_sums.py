@@ -13,7 +13,14 @@ from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
 from stillspace.parts.sampling import Poisson
 from stillspace.plans.release import Release
 from stillspace.rows import STANDARD, MemoryRows, Summation
-from stillspace.rows.layout import JOB_CELLS, LOOP_BLOCK, Layout, loop_chain_length
+from stillspace.rows.layout import (
+    JOB_CELLS,
+    LONGEST_BLOCK,
+    LOOP_BLOCK,
+    SPARSE_JOB,
+    Layout,
+    loop_chain_length,
+)
 from stillspace.rows.sums import ExactSum, TreeSum, sum_of, total_of
 
 
@@ -177,6 +184,12 @@ def test_no_job_is_longer_than_what_is_charged_for(D, r):
     assert here.job % here.block == 0
     assert here.job <= STANDARD.job_rows(D)
     assert 1 + here.block + here.job // here.block <= STANDARD.chain
+    thin = Layout.of(D, D * min(r, D), sparse=True)
+    assert thin.job <= STANDARD.job_rows(D)
+    assert thin.job >= SPARSE_JOB
+    assert thin.job % thin.block == 0
+    for block in (thin.block, LONGEST_BLOCK):  # made dense, or as they are stored
+        assert 1 + block + -(-thin.job // block) <= STANDARD.chain
     assert STANDARD.job_cells == JOB_CELLS
     assert lane_terms.WIDTH == LOOP_BLOCK
 

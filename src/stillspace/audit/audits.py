@@ -76,7 +76,7 @@ def audit(
         subspace that a fit would publish.
     bounds : name or sequence of names, default=None
         "trade-off" (model-based: the plan's own curves), "clopper-pearson" (both error rates),
-        "accuracy" (the share of right guesses), "one-run" (several coins a run). Name them before
+        "accuracy" (the share of right guesses), "one-run" (several coins per run). Name them before
         you look: k of them share 1 − confidence. None means "one-run" for several canaries,
         otherwise "trade-off" if the claim is a curve and "clopper-pearson" if it is one pair.
     runs : int, default=2000

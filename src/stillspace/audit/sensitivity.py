@@ -174,6 +174,7 @@ def subjects(D: int, r: int) -> list[Subject]:
         Subject(NearCost(D, r, _CUT), random_basis, r),
         Subject(FarMoment(D, r, _CUT), random_basis, r),
         Subject(ScoreCounts(D, min(r, 2), 8), random_basis, min(r, 2)),
+        Subject(ScoreCounts(D, min(r, 2), 8, groups=3), random_basis, min(r, 2)),
         Subject(FourthMoment(D, r), random_basis, r),
         Subject(AngleCounts(D, 2 * r, 36), _directions, r),
         Subject(GeometricMedian(D), _centre, r),

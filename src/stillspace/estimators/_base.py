@@ -65,7 +65,9 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_kind(X)
         X = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
         if X.shape[1] != len(self.components_):
-            msg = f"X must have {len(self.components_)} columns, one a component, got {X.shape[1]}."
+            msg = (
+                f"X must have {len(self.components_)} columns, one per component, got {X.shape[1]}."
+            )
             raise ValueError(msg)
         return cast(AnyArray, X @ self.components_ * self.scale_ + self.center_)
 

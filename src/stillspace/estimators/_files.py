@@ -28,12 +28,15 @@ MISSING = -(2.0**100)
 """What stands for a missing cell while a table is read from a file: float32 has it, too."""
 
 
-def opened(X: Any, estimator: BaseEstimator) -> Any:
-    """Return a table for a path, a handle or a source, and anything else as it is."""
+def opened(X: Any, estimator: BaseEstimator, *, hidden: bool = False) -> Any:
+    """Return a table for a path, a handle or a source, and anything else as it is.
+
+    `hidden`: the number of rows is secret.
+    """
     memory = getattr(estimator, "memory", None)
     if memory is not None:
         checked_bytes("memory", memory, LEAST_MEMORY)
-    return RowTable.of(X, memory) if is_source(X) else X
+    return RowTable.of(X, memory, hidden=hidden) if is_source(X) else X
 
 
 def check_table(

@@ -49,9 +49,9 @@ def chosen_units(
         else f"kappa = mu * n / sqrt(columns) is {kappa:.3g}, and {SAFE_KAPPA:g} is needed"
     )
     msg = (
-        f"This table is too small to find center and scale privately ({reason}), so its rows are "
-        "taken as they are; give center and scale as public numbers, or center=None, scale=None "
-        "if all columns have one unit and lie around 0."
+        f"This table is too small to find center and scale privately ({reason}). So columns are "
+        "taken in their own units, around 0. If they have different units or offsets, give center "
+        "and scale as public numbers. If not, center=None and scale=None silence this warning."
     )
     warn(msg, AsItIsWarning, stacklevel=5)
     return Units(None, None)

@@ -307,14 +307,33 @@ def _picture(kind: Any, numbers: str, stored: Any) -> Any:
         return None
     if type(stored) is not dict or set(stored) != {f.name for f in fields(kind)}:
         raise RefusedError("a picture is not described as one")
-    made = np.array(stored[numbers])
-    square = made.ndim == 1 or (made.ndim == 2 and kind is ScoreMap and len(set(made.shape)) == 1)
+    labels = _labels(stored) if kind is ScoreMap else ()
+    try:
+        made = np.array(stored[numbers])
+    except ValueError:  # lists of different lengths
+        raise RefusedError("a picture has no shape") from None
+    if labels and (made.ndim < 2 or len(made) != len(labels) + 1):
+        raise RefusedError("a map has not one picture per label")
+    one = made[0] if labels else made
+    square = one.ndim == 1 or (one.ndim == 2 and kind is ScoreMap and len(set(one.shape)) == 1)
     if made.dtype != np.float64 or not made.size or not square or not np.isfinite(made).all():
         raise RefusedError("a picture does not hold finite numbers")
-    others = {f.name: stored[f.name] for f in fields(kind) if f.name != numbers}
+    named = [f.name for f in fields(kind) if f.name not in (numbers, "labels")]
+    others = {name: stored[name] for name in named}
     if any(type(value) is not float or value <= 0.0 for value in others.values()):
         raise RefusedError("a picture has a length or a noise that is not positive")
-    return kind(**{numbers: made}, **others)
+    known = {"labels": labels} if kind is ScoreMap else {}
+    return kind(**{numbers: made}, **others, **known)
+
+
+def _labels(stored: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the public labels of a map; a list of anything but texts and numbers raises."""
+    found = stored["labels"]
+    if type(found) is not list or any(type(v) not in (str, int, float, bool) for v in found):
+        raise RefusedError("the labels of a map are no texts or numbers")
+    if len(set(found)) < len(found):
+        raise RefusedError("a label of a map stands there twice")
+    return tuple(found)
 
 
 def _released_number(value: Any) -> float:

@@ -95,7 +95,7 @@ class CeilingLedger(Ledger):
         spent = self.spent + count * event.squared_mu(self.relation)
         coordinates = self.coordinates + count * event.coordinates
         within = (
-            spent <= self._limit
+            spent <= self.limit
             and coordinates <= self.ceiling.coordinates
             and event.sampler_error <= self.ceiling.sampler_error
             and event.rows_per_person >= self.ceiling.rows_per_person
@@ -111,7 +111,7 @@ class CeilingLedger(Ledger):
         return checked_event(ComposedEvent.of([self.ceiling]), planned)
 
     @property
-    def _limit(self) -> Fraction:
+    def limit(self) -> Fraction:
         """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
         exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
         return exact**2
@@ -126,13 +126,18 @@ class Draw:
     sigma: float
 
 
+NO_DRAW = Draw(None, None, 0.0)
+"""All rows, no noise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draws:
     """The secret randomness of successive releases, stacked."""
 
     selections: Selections | None
     noise: IntArray | None
-    """One block an iteration; None if none has noise, zeros where it has none."""
+    """Noise blocks, one per iteration. None if no iteration adds noise; an iteration without noise
+    has a block of zeros."""
     sigmas: FloatArray
 
     def __len__(self) -> int:

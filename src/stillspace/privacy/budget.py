@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Real
@@ -28,6 +29,7 @@ from stillspace.privacy.filters import (
 )
 from stillspace.privacy.ledger import LedgerFile, Link, Proposal
 from stillspace.privacy.receipts import Receipt
+from stillspace.privacy.rights import Rights, grant
 
 Mode: TypeAlias = Literal["open-or-create", "open", "create"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -198,13 +200,17 @@ class Budget:
         plan: str = "",
         note: str = "",
         not_private_because: Iterable[str] = (),
+        journal: str | None = None,
+        answers: int = 0,
     ) -> Entry:
         """Charge a fit, durably, or raise and change nothing. Call it before any row is read.
 
         `event` is all that the fit will do, or a ceiling of it if the fit divides its noise as it
         goes. `not_private_because`: reasons for which the fit is none that a ledger takes. `delta`,
         the fingerprint of the `plan` and a `note` (this handle's, if none is given) are written
-        down with it: public facts, that nothing is computed from.
+        down with it: public facts, that nothing is computed from. `journal` names a right to
+        publish that this charge pays for, after so many `answers` that were paid for before
+        (`Budget.rights`).
         """
         reasons = tuple(not_private_because)
         if reasons:
@@ -221,7 +227,16 @@ class Budget:
                 raise BudgetExceededError(_too_little(before, after))
             return str(name), neighboring_relation, charge, text, about
 
-        return self._ledger.append(decide)
+        def also(connection: sqlite3.Connection, entry: Entry) -> None:
+            if journal is not None:
+                grant(connection, journal, entry.number, answers)
+
+        return self._ledger.append(decide, also)
+
+    @property
+    def rights(self) -> Rights:
+        """What fits with a journal have published (docs/budget.md, "Journals")."""
+        return Rights(self._ledger)
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all charges, oldest first: public facts only."""

@@ -101,7 +101,8 @@ def _scores(facts: Facts, view: View) -> tuple[Stage, ...]:
     share = SHARES.summary if clip is not None else SHARES.summary - SHARES.map_length
     m = min(2, facts.r)
     sd = _sd_of_counts(facts, share)
-    counts = ScoreCounts(facts.D, m, map_bins(facts.n, sd))
+    groups = facts.n_labels + 1  # one for all labels that are not listed, or for all rows
+    counts = ScoreCounts(facts.D, m, map_bins(facts.n // groups, sd), groups)
     last = ScoreMapStage(Reading("scores", facts.release(counts)), share, m, clip)
     if clip is not None:
         return (last,)

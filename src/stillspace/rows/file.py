@@ -12,11 +12,13 @@ from scipy import sparse
 from stillspace._sizes import checked_bytes, in_words
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels import jobs, scores
+from stillspace.rows.layout import LONGEST_BLOCK
 from stillspace.rows.maps import Project, RowMap, Sketch
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
 from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
 from stillspace.rows.sources import RowSource, open_source
+from stillspace.rows.sources.protocol import is_sparse
 from stillspace.rows.stored import (
     NO_INDEX,
     Factors,
@@ -152,6 +154,11 @@ class CodedSource:
         return self.source.names
 
     @property
+    def sparse(self) -> bool:
+        """As before."""
+        return is_sparse(self.source)
+
+    @property
     def parallel(self) -> bool:
         """As before."""
         return bool(getattr(self.source, "parallel", False))
@@ -196,6 +203,11 @@ class FileStored:
         """Type of the stored cells."""
         return self.table.dtype
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the source hands over compressed sparse rows."""
+        return is_sparse(self.table.source)
+
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
@@ -209,12 +221,18 @@ class FileStored:
             done += count
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
-        adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
-        pieces = self._pieces(span.chosen, factors, span.start, span.stop, span.block)
+        """Add the terms of a run of blocks, in the way of rows in memory."""
+        thin, block = self.sparse and scaling.zeros_stay, span.block
+        if thin:
+            block = LONGEST_BLOCK
+            adder: Any = jobs.SparseAdder(terms, block)
+        else:
+            adder = jobs.RowAdder(terms, min(block, span.stop - span.start))
+        pieces = self._pieces(span.chosen, factors, span.start, span.stop, block)
         for piece, chosen, some in pieces:
-            run = jobs.Span(chosen, piece.low, piece.high, span.block)
-            adder.add(*stored(piece.X).loader, scaling.cells, some, run)
+            load, cells = stored(piece.X).loader
+            run = jobs.Span(chosen, piece.low, piece.high, block)
+            adder.add(*(() if thin else (load,)), cells, scaling.cells, some, run)
         adder.finish()
 
     def measure(
@@ -260,6 +278,11 @@ class NarrowedRows:
         row_map = self.row_map
         m = row_map.n_components if isinstance(row_map, Sketch) else row_map.basis.shape[1]
         return self.source.shape[0], m
+
+    @property
+    def sparse(self) -> bool:
+        """Narrower rows are dense."""
+        return False
 
     @property
     def dtype(self) -> np.dtype[Any]:

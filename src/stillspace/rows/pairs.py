@@ -91,6 +91,11 @@ class PairedRows:
         return len(self.first), self.source.shape[1]
 
     @property
+    def sparse(self) -> bool:
+        """Differences are made dense."""
+        return False
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored cells."""
         return self.source.dtype

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.exceptions import NotAccountedError
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Plan, Reading
@@ -22,6 +23,7 @@ from stillspace.privacy.events import ComposedEvent
 from stillspace.rows import MemoryRows, Rows, through_view
 from stillspace.run.accounted import accounted, check_rows
 from stillspace.run.adaptive import run_adaptive
+from stillspace.run.answers import Answers
 from stillspace.run.executors import Onlookers, Watch
 from stillspace.run.loop import run_loop, run_reading
 from stillspace.run.result import Result
@@ -39,6 +41,7 @@ def run(
     watch: Watch | None = None,
     witness: Witness | None = None,
     point: FloatArray | None = None,
+    journal: Answers | None = None,
 ) -> Result:
     """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
 
@@ -48,6 +51,9 @@ def run(
     `witness` is for audits: it is shown every release, the rows behind the view and the secret
     selections. Neither draws nor changes anything: a watched run gives the bits of an unwatched
     one.
+    `journal` keeps every answer before it is used. Answers that it holds already are taken from it
+    in place of fresh ones: nothing is drawn and no row is read for them, and their events are
+    recorded as ever. A witness is not told their selections.
     """
     check_rows(plan, rows)
     if isinstance(plan, StagedPlan):
@@ -59,13 +65,15 @@ def run(
             shown: Witness | None,
             at: FloatArray | None,
         ) -> Result:
-            return _run_one(part, behind, rng, Onlookers(watch, shown), at)
+            if journal is not None:
+                journal.begin_stage()
+            return _run_one(part, behind, rng, Onlookers(watch, shown, journal), at)
 
         result = run_staged(plan, rows, rng, stage, witness)
         return replace(result, event=checked_event(result.event, plan.event()))
     if not rows.bounded:
         rows = through_view(rows, plan.view)
-    return _run_one(plan, rows, rng, Onlookers(watch, witness), point)
+    return _run_one(plan, rows, rng, Onlookers(watch, witness, journal), point)
 
 
 def most_passes(plan: AnyPlan) -> int:
@@ -104,6 +112,9 @@ def _run_one(
         return replace(result, event=limit.check(plan.event()))
     ledger = Ledger()
     if isinstance(plan, TestedPlan):
+        if lookers.journal is not None:
+            msg = "Propose-test-release has one answer, at its end: it keeps no journal."
+            raise NotAccountedError(msg)
         result = run_tested(plan, rows, rng, ledger)
     elif isinstance(plan, Reading):
         if point is None:

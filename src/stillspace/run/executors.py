@@ -24,8 +24,9 @@ from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
 from stillspace.plans.release import Draws, Ledger, Release, Seen, Witness
-from stillspace.rows import FileRows, MemoryRows, Rows
+from stillspace.rows import FileRows, LabelledRows, MemoryRows, Rows
 from stillspace.rows.layout import LOOP_CELLS
+from stillspace.run.answers import Answers
 
 CHUNK_BYTES = 2**25
 """Noise and selections of one chunk of iterations take at most about this much memory."""
@@ -60,10 +61,14 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Onlookers:
-    """Who looks at a run: a watch at its points, a witness (an audit) at its releases."""
+    """Who looks at a run: a watch at its points, a witness (an audit) at its releases.
+
+    And the journal that keeps its answers, if there is one.
+    """
 
     watch: Watch | None = None
     witness: Witness | None = None
+    journal: Answers | None = None
 
 
 NOBODY = Onlookers()
@@ -195,6 +200,8 @@ def _steps(schedule: Schedule, first: int, count: int) -> FloatArray:
 def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     """Return the compiled loop for a plan from the given state of its geometry, or None."""
     release = plan.release
+    if type(rows) is LabelledRows:  # loops ask for gradients, to which labels are nothing
+        rows = rows.rows
     if release is None or type(rows) not in (MemoryRows, FileRows):
         return None
     assert isinstance(rows, MemoryRows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from stillspace.plans.fixed import (
     Start,
 )
 from stillspace.plans.legacy import ExponentialStart, WishartStart
-from stillspace.plans.release import Draw, Ledger, Release, Seen
+from stillspace.plans.release import NO_DRAW, Draw, Ledger, Release, Seen
 from stillspace.rows import Rows
 from stillspace.rows.maps import View
 from stillspace.run.executors import NOBODY, Onlookers, compiled_loop
@@ -35,7 +36,9 @@ def run_loop(
     """Run the start, then all iterations, compiled or step by step."""
     value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, lookers)
     state = plan.geometry.enter(value)
-    loop = compiled_loop(plan, rows, state) if plan.n_iter else None
+    # A compiled loop draws for many iterations at once; a journal keeps one answer at a time.
+    compiled = plan.n_iter and lookers.journal is None
+    loop = compiled_loop(plan, rows, state) if compiled else None
     watch = lookers.watch
     if watch is not None and 0 in watch.at:
         point = plan.geometry.point(state)
@@ -57,11 +60,32 @@ def run_reading(
     point: FloatArray,
 ) -> Result:
     """Make one release at a point."""
-    draw = plan.release.draw(0, rows.n_rows, rng, ledger)
-    value = plan.release.apply(rows, point, draw)
-    if lookers.witness is not None:
-        lookers.witness(seen(plan.release, 0, point, value, draw, rows))
+    value = answered(plan.release, 0, rows, point, rng, ledger, lookers)
     return Result(value, 1, False)
+
+
+def answered(
+    release: Release,
+    k: int,
+    rows: Rows,
+    point: FloatArray,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    lookers: Onlookers,
+) -> FloatArray:
+    """Return the answer of one release: a kept one, or record, draw, read and keep."""
+    journal, draw = lookers.journal, NO_DRAW
+    kept = None if journal is None else journal.replayed((release,), k, ledger)
+    if kept is None:
+        draw = release.draw(k, rows.n_rows, rng, ledger)
+        value = release.apply(rows, point, draw)
+        if journal is not None:
+            journal.keep((release,), k, (value,))
+    else:
+        (value,) = kept
+    if lookers.witness is not None:
+        lookers.witness(seen(release, k, point, value, draw, rows))
+    return value
 
 
 def _iterate(
@@ -76,16 +100,13 @@ def _iterate(
 
     Returns the output's memory, the iterations done, whether the stop rule ended them, the costs.
     """
-    watch, witness = lookers.watch, lookers.witness
+    watch = lookers.watch
     point = plan.geometry.point(state)
     memory = None if plan.n_iter else plan.output.push(None, point, 0)
     costs: list[float] = []
     for k in range(plan.n_iter):
         assert plan.release is not None
-        draw = plan.release.draw(k, rows.n_rows, rng, ledger)
-        released = plan.release.apply(rows, point, draw)
-        if witness is not None:
-            witness(seen(plan.release, k, point, released, draw, rows))
+        released = answered(plan.release, k, rows, point, rng, ledger, lookers)
         G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
@@ -124,19 +145,17 @@ def _begin(
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):
-        draw = start.release.draw(0, rows.n_rows, rng, ledger)
-        nowhere = np.empty((0, 0))
-        moment = start.release.apply(rows, nowhere, draw)
-        if lookers.witness is not None:
-            lookers.witness(seen(start.release, 0, nowhere, moment, draw, rows))
+        moment = answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, lookers)
         return top_eigenvectors(moment, r), moment
     if isinstance(start, WishartStart | ExponentialStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
         ledger.record(start.not_private)
         return start.basis(start.release.apply(rows, np.empty((0, 0)), draw), r, rng)
     if isinstance(start, RunStart):
-        result = run_loop(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))
+        result = run_loop(start.plan, rows, rng, ledger, replace(lookers, watch=None))
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None
+    if lookers.journal is not None:
+        return lookers.journal.start(lambda: start.value(rng)), None
     return start.value(rng), None
