@@ -228,7 +228,7 @@ def test_it_does_not_look_where_it_could_not_see():
 
 
 def test_a_direction_must_stand_out_of_the_noise():
-    """A fourth moment of .3 along one direction: counted at three standard deviations, not at two."""
+    """A fourth moment of .3 along one direction: counted above 3 standard deviations."""
     method, allowance = OutlierLook(6, 2), Allowance(2.0, 10_000)
     first = Answer(np.diag([0.4, 0.3, 0.1, 0.1, 0.05, 0.05]), 1e-6)
     modes = method.take(method.begin(allowance), (first,))
