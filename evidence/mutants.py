@@ -78,7 +78,7 @@ MUTANTS = [
     ),
     Mutant(
         "longer chains of foreign rows are not seen",
-        "run/accounted.py",
+        "rows/protocols.py",
         "    if not STANDARD.covers(rows.summation):",
         "    if False:",
         tests=EXTENDING,
@@ -111,8 +111,8 @@ MUTANTS = [
     Mutant(
         "start neither planned nor recorded",
         "run/loop.py",
-        "answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, lookers)",
-        "answered(start.release, 0, rows, np.empty((0, 0)), rng, Ledger(), lookers)",
+        "answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, observers)",
+        "answered(start.release, 0, rows, np.empty((0, 0)), rng, Ledger(), observers)",
     ),
     Mutant(
         "clip removed",
@@ -193,15 +193,15 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
-        "return 2.0 * self._summation_error() + terms",
+        "return self.query.noise.slack(sigma) + sums + terms",
+        "return sums + terms",
         tests=("tests/test_release.py",),
     ),
     Mutant(
         "slack of the terms dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error()",
+        "return self.query.noise.slack(sigma) + sums + terms",
+        "return self.query.noise.slack(sigma) + sums",
         tests=("tests/test_release.py",),
     ),
     Mutant(
@@ -326,7 +326,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows are narrowed by their own second moment",
-        "run/staged.py",
+        "run/__init__.py",
         "self.kept[view] = before.through(last)",
         'if type(last).__name__ == "Project":\n'
         '                    geometry = __import__("stillspace.parts.geometry", fromlist="_")\n'
@@ -457,16 +457,16 @@ MUTANTS = [
     Mutant(
         "the noise of summaries has a fixed seed",
         "run/loop.py",
-        "answered(plan.release, 0, rows, point, rng, ledger, lookers)",
-        f"answered(plan.release, 0, rows, point, {SEEDED}, ledger, lookers)",
+        "answered(plan.release, 0, rows, point, rng, ledger, observers)",
+        f"answered(plan.release, 0, rows, point, {SEEDED}, ledger, observers)",
         tests=SOURCE,
     ),
     Mutant(
         "the noise of narrowing has a fixed seed",
-        "run/staged.py",
-        "found = run_plan(stage.plan, behind, rng, shown, stage.point(progress))",
+        "run/__init__.py",
+        "found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = run_plan(stage.plan, behind, one, shown, stage.point(progress))",
+        "        found = _run_one(stage.plan, behind, one, behind_view, stage.point(progress))",
         tests=SOURCE,
     ),
     Mutant(
@@ -638,7 +638,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows are paired by their first cell",
-        "run/staged.py",
+        "run/__init__.py",
         "    views = Views(rows, pairs)",
         "    if pairs is not None:\n"
         "        order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2]\n"

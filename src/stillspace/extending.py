@@ -42,7 +42,7 @@ from stillspace.plans.fixed import (
     RunStart,
 )
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import Release, Seen
+from stillspace.plans.release import Observation, Release
 from stillspace.privacy.events import RELATIONS
 from stillspace.recipes import PRIVATE, ROBUST
 from stillspace.recipes.facts import Facts, Options, Recipe
@@ -300,8 +300,8 @@ class _Asked:
 
     def point(self, rng: np.random.Generator, D: int, r: int) -> FloatArray:
         """Return a point like those of the run; of bases, every second one is drawn anew."""
-        seen = self.points[rng.integers(len(self.points))]
-        return random_basis(rng, D, r) if seen.shape == (D, r) and rng.integers(2) else seen
+        point = self.points[rng.integers(len(self.points))]
+        return random_basis(rng, D, r) if point.shape == (D, r) and rng.integers(2) else point
 
 
 @dataclass(slots=True)
@@ -320,11 +320,11 @@ class _Trial:
             msg = f"No guarantee covers this recipe: {reasons[0]}."
             raise NotAccountedError(msg)
         X = make_haystack(TRIAL_ROWS, self.D, self.r, inlier_noise=0.1, random_state=0).X
-        run(calibrated, rows_for(calibrated, X), seeded_generator(0), witness=self.see)
+        run(calibrated, rows_for(calibrated, X), seeded_generator(0), witness=self.keep)
 
-    def see(self, seen: Seen) -> None:
+    def keep(self, observation: Observation) -> None:
         """Keep a query and some of its points."""
-        query = seen.release.query
+        query = observation.release.query
         name = (type(query), repr(query))
         if name not in self.asked:
             if sum(kind is type(query) for kind, _ in self.asked) >= MOST_VARIANTS:
@@ -332,7 +332,7 @@ class _Trial:
             self.asked[name] = _Asked(query)
         asked = self.asked[name]
         room = MOST_POINTS - len(asked.points)
-        asked.points += [point.copy() for point in seen.points[: max(room, 0)]]
+        asked.points += [point.copy() for point in observation.points[: max(room, 0)]]
 
 
 def _searched(asked: _Asked, r: int) -> list[Finding]:

@@ -212,9 +212,9 @@ def _worst(
         if adversary == "white-box":
             value = float(np.mean([attack.information(rng) for _ in range(_PILOT)]))
         else:
-            seen = [[attack(np.array([c]), rng)[0] for _ in range(_PILOT_RUNS)] for c in (0, 1)]
-            spread = np.std(seen[0]) + np.std(seen[1])
-            value = float((np.mean(seen[1]) - np.mean(seen[0])) / max(spread, 1e-300))
+            pilot = [[attack(np.array([c]), rng)[0] for _ in range(_PILOT_RUNS)] for c in (0, 1)]
+            spread = np.std(pilot[0]) + np.std(pilot[1])
+            value = float((np.mean(pilot[1]) - np.mean(pilot[0])) / max(spread, 1e-300))
         found.append((value, tried))
     return max(found, key=lambda pair: pair[0])[1]
 

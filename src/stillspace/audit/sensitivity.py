@@ -360,10 +360,10 @@ def _by_loop(query: Query, r: int, table: Table, point: FloatArray) -> FloatArra
     release = Release(query, rows.n_rows, 0.0)
     loop = executors.compiled_loop(Plan("", start, release, geometry, r, 1), rows, point)
     assert loop is not None
-    seen = np.zeros((1, 2, *query.shape))
+    trace = np.zeros((1, 2, *query.shape))
     with np.errstate(all="ignore"):
-        loop.advance(release.draws(0, 1, rows.n_rows, np.random.default_rng(0), Ledger()), 0, seen)
-    return np.asarray(seen[0, 1] * release.divisor)
+        loop.advance(release.draws(0, 1, rows.n_rows, np.random.default_rng(0), Ledger()), 0, trace)
+    return np.asarray(trace[0, 1] * release.divisor)
 
 
 # --- the search ----------------------------------------------------------------------------------

@@ -192,10 +192,10 @@ class LedgerFile:
         entries = checked_chain(connection, terms)
         self._check_same(terms)
         links = [start_hash(terms), *(entry.hash for entry in entries)]
-        seen = self.link
-        if seen is not None and (seen.number >= len(links) or links[seen.number] != seen.hash):
+        known = self.link
+        if known is not None and (known.number >= len(links) or links[known.number] != known.hash):
             msg = (
-                f"The ledger {self.path} has lost entries: this handle saw {seen.number} of them, "
+                f"The ledger {self.path} has lost entries: this handle saw {known.number} of them, "
                 "and the file does not hold them any more. Put the newest copy of the file back."
             )
             raise BudgetError(msg)

@@ -25,6 +25,7 @@ from stillspace.rows.stored import (
     Ones,
     Scaling,
     Stored,
+    loaded_and_added,
     loaded_and_measured,
     stored,
 )
@@ -311,12 +312,7 @@ class NarrowedRows:
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
-        adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
-        for at in range(span.start, span.stop, span.block):
-            X = np.empty((min(span.block, span.stop - at), self.shape[1]))
-            self.load(span.chosen, at, scaling, factors, X)
-            adder.add_block(X)
-        adder.finish()
+        loaded_and_added(self, terms, scaling, factors, span)
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
