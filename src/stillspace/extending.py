@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from stillspace._shown import shown
+from stillspace._checks import described
 from stillspace._typing import FloatArray
 from stillspace.audit.sensitivity import (
     Finding,
@@ -138,7 +138,7 @@ def register_recipe(
 def unregister_recipe(name: str) -> None:
     """Forget a recipe that `register_recipe` made known, for instance to register it anew."""
     if name not in _REGISTERED:
-        msg = f"{shown(name)} was not registered here; the library's own algorithms stay."
+        msg = f"{described(name)} was not registered here; the library's own algorithms stay."
         raise ValueError(msg)
     _REGISTERED.remove(name)
     del PRIVATE[name]
@@ -146,7 +146,7 @@ def unregister_recipe(name: str) -> None:
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}", name):
-        msg = f"name must be 1 to 40 letters, digits and hyphens, got {shown(name)}."
+        msg = f"name must be 1 to 40 letters, digits and hyphens, got {described(name)}."
         raise ValueError(msg)
     if name in PRIVATE or name in ROBUST:
         msg = f"There is an algorithm {name!r} already; choose another name."
@@ -156,7 +156,7 @@ def _check_name(name: Any) -> None:
 def _checked_options(options: Iterable[str]) -> tuple[str, ...]:
     words = () if isinstance(options, str) else tuple(options)
     if isinstance(options, str) or not all(isinstance(word, str) for word in words):
-        msg = f"options must be a sequence of names, got {shown(options)}."
+        msg = f"options must be a sequence of names, got {described(options)}."
         raise TypeError(msg)
     return words
 

@@ -8,8 +8,7 @@ from typing import Any, cast
 import numpy as np
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-from stillspace._checks import checked_whole
-from stillspace._shown import checked_words, is_word_of, shown
+from stillspace._checks import checked_whole, checked_words, described, is_word_of
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.audit.attacks import (
     ADVERSARIES,
@@ -177,7 +176,7 @@ def _plan_target(
     random_state: int | None,
 ) -> Target:
     if not is_word_of(adversary, ADVERSARIES):
-        msg = f"Unknown adversary {shown(adversary)}; known: {', '.join(ADVERSARIES)}."
+        msg = f"Unknown adversary {described(adversary)}; known: {', '.join(ADVERSARIES)}."
         raise ValueError(msg)
     white = adversary == "white-box"
     if white and plan.event().non_private_reasons:

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from stillspace._checks import described, is_word_of
 from stillspace._frozen import FrozenArray
-from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.geometry import Polar, WaterFilling
 from stillspace.parts.queries import (
@@ -410,7 +410,7 @@ def search_sensitivity(
     names = list(STORAGES) if storages is None else list(storages)
     unknown = [name for name in names if not is_word_of(name, STORAGES)]
     if unknown:
-        msg = f"Unknown storage {shown(unknown[0])}; known: {', '.join(map(repr, STORAGES))}."
+        msg = f"Unknown storage {described(unknown[0])}; known: {', '.join(map(repr, STORAGES))}."
         raise ValueError(msg)
     found = []
     for tried in every:

@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stillspace._checks import checked_flag
-from stillspace._shown import shown
+from stillspace._checks import checked_flag, described
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._files import check_cells, opened, robust_table
@@ -328,7 +327,7 @@ class RobustPCA(SubspaceEstimator):
         if self.center not in ("auto", *CENTERS):
             msg = (
                 f"center must be None, {D} numbers, 'auto', 'pairs' or 'median', "
-                f"got {shown(self.center)}."
+                f"got {described(self.center)}."
             )
             raise ValueError(msg)
         if self.center != "auto":
@@ -339,7 +338,7 @@ class RobustPCA(SubspaceEstimator):
         """Return a vector, "mad", or None."""
         if isinstance(self.scale, str):
             if self.scale != "mad":
-                msg = f"scale must be None, 'mad' or {D} numbers, got {shown(self.scale)}."
+                msg = f"scale must be None, 'mad' or {D} numbers, got {described(self.scale)}."
                 raise ValueError(msg)
             return self.scale
         return checked_vector("scale", self.scale, D, positive=True)
@@ -370,7 +369,8 @@ class RobustPCA(SubspaceEstimator):
             return LOSSES[0]
         if self.algorithm != "auto":
             msg = (
-                f"loss={shown(self.loss)} is for algorithm='auto'; {self.algorithm!r} has its own."
+                f"loss={described(self.loss)} is for algorithm='auto'; "
+                f"{self.algorithm!r} has its own."
             )
             raise ValueError(msg)
         return cast(Loss, checked_choice("loss", self.loss, LOSSES))

@@ -11,9 +11,8 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from stillspace._checks import checked_delta, checked_epsilon, checked_whole
+from stillspace._checks import checked_delta, checked_epsilon, checked_whole, described, is_word_of
 from stillspace._html import facts_in_html
-from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
 from stillspace.privacy.chain import Entry
@@ -100,7 +99,7 @@ class Budget:
         self._note = str(note)
         self._ledger = LedgerFile(self._path, _checked_timeout(timeout))
         if not is_word_of(mode, MODES):
-            raise ValueError(f"mode is {shown(mode)}; it must be one of {', '.join(MODES)}.")
+            raise ValueError(f"mode is {described(mode)}; it must be one of {', '.join(MODES)}.")
         # Checked before a file is made, and as the numbers that a ledger holds.
         given = {
             "epsilon": None if epsilon is None else checked_epsilon(epsilon),
@@ -148,7 +147,7 @@ class Budget:
             wanted = tuple(sorted(set(value))) if isinstance(value, tuple) else value
             single = isinstance(wanted, str | Real) or name == "orders"  # an array equals nothing
             if value is not None and not (single and wanted == stored):
-                given_text = repr(value) if single else shown(value)
+                given_text = repr(value) if single else described(value)
                 msg = (
                     f"The ledger {self._path} has {name}={stored!r}, not {given_text}; a ledger's "
                     "terms never change: leave it out, or use another file."
