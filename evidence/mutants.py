@@ -366,6 +366,27 @@ MUTANTS = [
         LOOK,
     ),
     Mutant(
+        "directions need not stand out of the noise",
+        "methods/outlier_look/method.py",
+        "least = rule.seen * answer.sd",
+        "least = 0.0",
+        LOOK,
+    ),
+    Mutant(
+        "groups may hold most of the rows together",
+        "methods/outlier_look/method.py",
+        "sum(group.share for group in foreign) > rule.minority * rows",
+        "False",
+        LOOK,
+    ),
+    Mutant(
+        "a minority of all rows, zero rows among them",
+        "methods/outlier_look/method.py",
+        "rule.minority * rows",
+        "rule.minority",
+        LOOK,
+    ),
+    Mutant(
         "directions that overlap are not scaled down",
         "methods/outlier_look/method.py",
         "point = state.directions / state.overlap",
