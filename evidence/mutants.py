@@ -23,6 +23,7 @@ from evidence._mutant import (
     SOURCE,
     Mutant,
 )
+from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
 
@@ -728,6 +729,7 @@ MUTANTS = [
     ),
     *STAGED,
     *JOURNALS,
+    *REVIEW,
 ]
 
 
