@@ -23,6 +23,7 @@ from evidence._mutant import (
     SOURCE,
     Mutant,
 )
+from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
 
@@ -346,8 +347,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Looked(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Looked(state.moment, (), state.moment.share)",
+        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
+        "return Screening(state.moment, (), state.moment.share)",
         LOOK,
     ),
     Mutant(
@@ -362,6 +363,27 @@ MUTANTS = [
         "methods/outlier_look/method.py",
         "rule.angles_share + rest.share",
         "rule.angles_share",
+        LOOK,
+    ),
+    Mutant(
+        "directions need not stand out of the noise",
+        "methods/outlier_look/method.py",
+        "least = rule.seen * answer.sd",
+        "least = 0.0",
+        LOOK,
+    ),
+    Mutant(
+        "groups may hold most of the rows together",
+        "methods/outlier_look/method.py",
+        "sum(group.share for group in foreign) > rule.minority * rows",
+        "False",
+        LOOK,
+    ),
+    Mutant(
+        "a minority of all rows, zero rows among them",
+        "methods/outlier_look/method.py",
+        "rule.minority * rows",
+        "rule.minority",
         LOOK,
     ),
     Mutant(
@@ -707,6 +729,7 @@ MUTANTS = [
     ),
     *STAGED,
     *JOURNALS,
+    *REVIEW,
 ]
 
 

@@ -109,12 +109,12 @@ class Guarantee:
         return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
 
     def __repr__(self) -> str:
-        shown = [f"epsilon={number_up(self.epsilon)}"]
+        parts = [f"epsilon={number_up(self.epsilon)}"]
         if self.delta is not None:
-            shown.append(f"delta={number_up(self.delta)}")
-        shown += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
+            parts.append(f"delta={number_up(self.delta)}")
+        parts += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
         stated = ", as stated by the file" if self.stated_by_file else ""
-        return f"Guarantee({', '.join(shown)}{stated})"
+        return f"Guarantee({', '.join(parts)}{stated})"
 
     def _repr_html_(self) -> str:
         """Return the guarantee for a notebook: the numbers, and what they rest on folded in."""

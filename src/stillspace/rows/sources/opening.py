@@ -56,7 +56,7 @@ def is_source(X: Any) -> bool:
 
 
 def open_source(given: Any, *, hidden: bool = False, **options: Any) -> RowSource:
-    """Open rows that are not in memory; no cell is read.
+    """Open rows that are not in memory; no cell is read, but a text file is parsed as a whole.
 
     Parameters
     ----------
