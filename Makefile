@@ -31,8 +31,9 @@ test: $(STAMP)  ## all tests; about 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 browser: $(STAMP)  ## Chromium for the tests of the report; without one they are skipped
-	timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
-	  || { test "$$(id -u)" = 0 && timeout 300 apt-get install -y --no-install-recommends chromium; } \
+	command -v chromium || timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
+	  || { test "$$(id -u)" = 0 && apt-get update -q \
+	       && timeout 300 apt-get install -y --no-install-recommends chromium; } \
 	  || echo "There is no Chromium: the tests of the report in a browser are skipped."
 
 docs: $(DOCS_STAMP)  ## the site in build/site, warnings are errors

@@ -8,6 +8,7 @@ from evidence import (
     accuracy,
     audits,
     defences,
+    hops,
     kills,
     lost_workers,
     mutants,
@@ -34,6 +35,7 @@ PROOFS: dict[str, Callable[[], str]] = {
     "coverage": audits.coverage,
     "sensitivity": sensitivity.table,
     "defences": defences.table,
+    "hops": hops.table,
     "mutants": mutants.table,
 }
 

@@ -129,8 +129,8 @@ _PLANNED = (
 )
 _RECORDED = (
     "run/loop.py",
-    "answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, lookers)",
-    "answered(start.release, 0, rows, np.empty((0, 0)), rng, Ledger(), lookers)",
+    "answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, observers)",
+    "answered(start.release, 0, rows, np.empty((0, 0)), rng, Ledger(), observers)",
 )
 
 CHANGES = [
@@ -163,7 +163,8 @@ CHANGES = [
         (
             (
                 "run/loop.py",
-                "moment = answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, lookers)",
+                "moment = answered("
+                "start.release, 0, rows, np.empty((0, 0)), rng, ledger, observers)",
                 "draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        moment = "
                 "start.release.apply(rows, np.empty((0, 0)), replace(draw, noise=None))",
             ),

@@ -7,7 +7,17 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 from benchmarks import _facts
-from benchmarks.utility import kendall, oja, planted, real_page, real_picture, robpca, tables_real
+from benchmarks.utility import contenders as contest
+from benchmarks.utility import (
+    drawn_check,
+    kendall,
+    oja,
+    planted,
+    real_page,
+    real_picture,
+    robpca,
+    tables_real,
+)
 from benchmarks.utility import real as command
 from benchmarks.utility.drawn_rows import Flags, MissingCells
 from benchmarks.utility.problems import sphered
@@ -254,7 +264,7 @@ def test_success_is_twice_the_clean_error_and_a_little():
 
 
 def test_from_cells_to_a_page(little, tmp_path, monkeypatch):
-    seeds = command.Seeds(1, 1, 1, 1, 3)
+    seeds = command.Seeds(1, 1, 1, 1, 1, 3)
     cells = {
         "development": [
             TableFit("a/b", kind, method, e, 1)
@@ -300,7 +310,10 @@ def test_from_cells_to_a_page(little, tmp_path, monkeypatch):
     for _ in range(2):  # written again, the section replaces itself
         real_page.write(document, page)
     text = page.read_text(encoding="utf-8")
-    assert text.count(real_page.BEGIN) == text.count(real_page.END) == 1
+    assert [text.count(mark) for mark in real_page.MARKS] == [1, 1]
+    assert text.endswith("## after\n")
+    real_page.write_curve(document, page)
+    assert "taken as it is" in page.read_text(encoding="utf-8")
     assert text.startswith("# before")
     blocks = [block for block in text.split("\n\n") if block.startswith("|")]
     for block in blocks:
@@ -313,3 +326,26 @@ def test_a_run_stops_after_its_time_and_goes_on(little, tmp_path):
         progress(Flags(20, 1))
     with pytest.raises(SystemExit):
         command.parse(["--write", "--quick"])
+
+
+def test_drawn_check_compares_with_what_was_published(tmp_path):
+    published = {
+        "d2": {contest.OURS: {"truth": [1e-3] * 9}, contest.GAUSSIAN: {"truth": [1e-2] * 9}},
+        "not_private": {"GLAD": {"truth": 1e-4}},
+        "best_in_hindsight": {"d2": 5e-4},
+    }
+    regimes = drawn_check.chosen()[:2]
+    found = [
+        drawn_check.Compared(regimes[0], published, [1e-3] * 5),
+        drawn_check.Compared(regimes[1], published, [3e-3] * 5),
+    ]
+    assert found[1].ratio == pytest.approx(3.0)
+    assert found[1].lowest_ratio == pytest.approx(3.0)
+    assert found[1].regret == pytest.approx(6.0)
+    text = drawn_check.section(found, _facts.facts())
+    assert f"| {regimes[1].name} | 1.0e-3 | 3.0e-3 | 3.00 |" in text
+    assert regimes[0].name not in text.split("worse regime")[1]
+    page = real_page.with_section("# a\n\nintro\n\n## b\n", text, drawn_check.MARKS)
+    again = real_page.with_section(page, text, drawn_check.MARKS)
+    assert page == again
+    assert page.endswith("## b\n")

@@ -9,11 +9,12 @@ import numpy as np
 from benchmarks._render import facts_line
 from benchmarks.utility.page import figures_table, markdown, number, text_of
 from benchmarks.utility.planted import CLEAN, KINDS
-from benchmarks.utility.real_results import CAPTURED, LARGE_TABLE, RealResults
+from benchmarks.utility.real_results import CAPTURED, CURVE, LARGE_TABLE, RealResults, nominal
 from benchmarks.utility.results import Figure
 from benchmarks.utility.table_fits import ADAPTIVE, COINPRESS, DEFAULT, KENDALL, PCA, UNITS
 
-BEGIN, END = "<!-- real tables: begin -->", "<!-- real tables: end -->"
+MARKS = ("<!-- real tables: begin -->", "<!-- real tables: end -->")
+CURVE_MARKS = ("<!-- curve: begin -->", "<!-- curve: end -->")
 CLASSES = ((0, 25), (25, 40), (40, 120), (120, 250), (250, 500), (500, np.inf))
 """Of κ."""
 
@@ -55,7 +56,8 @@ Success is counted over tables with n ≥ {large}.
 **Methods.** "{default}" is `PrivateRobustPCA(2, epsilon=ε, delta=δ)`: nothing is known of the
 table. "{units}" gets the frame's centre and scale, which nobody can know. The methods of others
 get them, too, because they have no way to find units. Shown are medians over seeds of the noise:
-{clean} on clean tables, {planted} with bad rows.
+{unknown} on clean tables for "{default}" and {clean} for the others, {planted} with bad rows. With
+ε = 2 and bad rows only "{units}" was run.
 
 {methods}
 
@@ -86,21 +88,52 @@ def text(results: RealResults) -> str:
 
 
 def write(document: dict[str, Any], path: Path) -> None:
-    """Replace the section in the page; append it if there is none."""
+    """Replace the section in the page; put it before the first other one if there is none."""
     page = path.read_text(encoding="utf-8")
-    path.write_text(with_section(page, section(document)), encoding="utf-8")
+    path.write_text(with_section(page, section(document), MARKS), encoding="utf-8")
 
 
-def with_section(page: str, made: str) -> str:
-    before, found, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2] if found else "\n"
-    return f"{before.rstrip()}\n\n{BEGIN}\n\n{made}\n\n{END}{after}"
+def write_curve(document: dict[str, Any], path: Path) -> None:
+    """Replace the table of the curve in docs/table-size.md."""
+    page = path.read_text(encoding="utf-8")
+    made = curve_table(document["fits"]["curve"])
+    path.write_text(with_section(page, made, CURVE_MARKS), encoding="utf-8")
+
+
+def with_section(page: str, made: str, marks: tuple[str, str]) -> str:
+    """Return the page with what is between two marks replaced, or added before its first part."""
+    begin, end = marks
+    if begin in page:
+        before, rest = page.split(begin, 1)
+        after = rest.split(end, 1)[1]
+    else:
+        before, found, rest = page.partition("\n## ")
+        after = found + rest
+    return f"{before.rstrip()}\n\n{begin}\n\n{made}\n\n{end}\n\n{after.lstrip()}"
+
+
+def curve_table(fits: Sequence[dict[str, Any]]) -> str:
+    """Return, per κ, the median over tables of the captured share, and the worst of the default."""
+    lines = []
+    for kappa in CURVE:
+        near = [f for f in fits if nominal(f["kappa"]) == kappa]
+        if not near:
+            continue
+        units, default, plain = (
+            _medians(chosen(near, method=method), "captured")
+            for method in (UNITS, DEFAULT, "as it is")
+        )
+        shares = (f"{x:.2f}" for x in (np.median(units), np.median(default), min(default)))
+        lines.append((str(kappa), *shares, f"{np.median(plain):.2f}", str(len(default))))
+    header = ("κ", "units given", "default", "default, worst table", "taken as it is", "tables")
+    return markdown(header, lines)
 
 
 def section(document: dict[str, Any]) -> str:
     prose = PROSE.format(
-        large=LARGE_TABLE, default=DEFAULT, units=UNITS, clean=document["seeds"]["clean"],
-        planted=document["seeds"]["planted"], methods=markdown(("name", "what was run"), METHODS),
+        large=LARGE_TABLE, default=DEFAULT, units=UNITS, clean=document["seeds"]["units"],
+        unknown=document["seeds"]["default"], planted=document["seeds"]["planted"],
+        methods=markdown(("name", "what was run"), METHODS),
     )  # fmt: skip
     taken = (
         f"Taken {facts_line(document['facts'])} All cells together took "
@@ -125,7 +158,7 @@ def section(document: dict[str, Any]) -> str:
             others_table(document["fits"].get("others", []), document["fits"]["development"]),
             "\n### Without privacy\n",
             f"Tables captured by the bad rows (d² > {CAPTURED:g} to the fit of the same method on "
-            "the clean rows), and geometric-mean d². At most 5000 rows, columns at median 0 and "
+            "the clean rows), and geometric-mean d². At most 2000 rows, columns at median 0 and "
             "MAD 1.\n",
             robust_table(document["robust"]),
             "\n### Every table\n",

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.utility.planted import CLEAN, KINDS
+from benchmarks.utility.real_results import nominal
 from benchmarks.utility.table_fits import DEFAULT, PCA, UNITS
 
 WAYS = (
@@ -34,7 +35,7 @@ def curve_points(fits: list[dict[str, Any]], method: str) -> dict[int, list[floa
     found: dict[int, list[float]] = {}
     for fit in fits:
         if fit["method"] == method:
-            found.setdefault(round(fit["kappa"]), []).append(float(np.median(fit["captured"])))
+            found.setdefault(nominal(fit["kappa"]), []).append(float(np.median(fit["captured"])))
     return dict(sorted(found.items()))
 
 

@@ -20,6 +20,15 @@ LARGE_TABLE = 2900
 ROBUST_ASKED = ("far 15 %", "far 25 %", "tight 20 %", "tight 30 %", "line 10 %")
 
 
+CURVE = (10, 15, 25, 40, 60, 100, 160, 250, 500, 1000)
+"""κ to which development tables are cut, by a random choice of rows."""
+
+
+def nominal(kappa: float) -> int:
+    """Return the κ that was asked for: a few rows or columns may make it a little larger."""
+    return min(CURVE, key=lambda k: abs(np.log(k / kappa)))
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A cell and its result."""

@@ -265,7 +265,7 @@ ROBUST: dict[str, Callable[[FloatArray, int], FloatArray]] = {
     "MCD": robpca.mcd,
     "PCA": _pca,
 }
-MOST_ROBUST_ROWS = 5000
+MOST_ROBUST_ROWS = 2000
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import stillspace.run as run_module
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.cli.app import app
 from stillspace.datasets import make_haystack
@@ -29,7 +30,7 @@ from stillspace.parts.sampling import Poisson
 from stillspace.privacy import schema
 from stillspace.privacy.rights import Rights
 from stillspace.rows import MemoryRows
-from stillspace.run import journal_file, run, staged
+from stillspace.run import journal_file, run
 from stillspace.run.journal import Journal
 from stillspace.run.journal_file import JournalFile
 from tests import test_adaptive
@@ -335,7 +336,7 @@ def test_a_journal_holds_public_facts_and_answers_alone(tmp_path, path, monkeypa
 
     watch(GaussianNoise, "draws")
     watch(Poisson, "draws")
-    watch(staged, "draw_pairs")
+    watch(run_module, "draw_pairs")
     ledger = Budget(tmp_path / "l.db", epsilon=40, delta=1e-4, kind="renyi")
     options = {**KINDS["sampled"], "center": "pairs"}
     found = fit(ledger, path, options)

@@ -41,7 +41,7 @@ def convert(
         )
         raise UsageError(msg)
     # Only here: libraries take a while to import, and --help need not wait for them.
-    from stillspace._sizes import checked_bytes  # noqa: PLC0415
+    from stillspace._checks import checked_bytes  # noqa: PLC0415
     from stillspace.exceptions import DataFileError  # noqa: PLC0415
 
     try:

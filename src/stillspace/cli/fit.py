@@ -303,7 +303,7 @@ def _check_key(key: Path | None) -> None:
 
 def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bool) -> None:
     """Refuse an unknown algorithm or summary before the table is read."""
-    from stillspace._shown import checked_words  # noqa: PLC0415
+    from stillspace._checks import checked_words  # noqa: PLC0415
     from stillspace.recipes import known_recipe  # noqa: PLC0415
     from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 

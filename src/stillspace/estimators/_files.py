@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from stillspace._sizes import checked_bytes, in_words
+from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._sampling import EXTREME
 from stillspace.rows import RowTable
@@ -200,7 +200,7 @@ def robust_table(table: RowTable, algorithm: str, code: float | None) -> tuple[A
     whole = in_memory(table)
     if whole is not None:
         return whole, code
-    needed = in_words(8 * table.shape[0] * table.shape[1] * COPIES)
+    needed = bytes_in_words(8 * table.shape[0] * table.shape[1] * COPIES)
     if facts.extreme:
         msg = (
             f"The cells have an extreme magnitude ({facts.peak:.1g}): divide them by a public "

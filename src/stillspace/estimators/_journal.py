@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from warnings import warn
 
-from stillspace._shown import shown
+from stillspace._checks import described
 from stillspace.exceptions import JournalError, NotAccountedError, ResumedWarning
 from stillspace.plans.fixed import Plan, fingerprint
 from stillspace.plans.staged import StagedPlan
@@ -38,7 +38,7 @@ def checked_journal(journal: Any) -> str | None:
     if journal is None:
         return None
     if not isinstance(journal, str | os.PathLike):
-        msg = f"journal must be a path or None, got {shown(journal)}."
+        msg = f"journal must be a path or None, got {described(journal)}."
         raise TypeError(msg)
     path = os.path.abspath(os.fspath(journal))
     if not os.path.isdir(os.path.dirname(path)):

@@ -13,9 +13,14 @@ import numpy.typing as npt
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
-from stillspace._shown import checked_words
-from stillspace._sizes import checked_bytes
+from stillspace._checks import (
+    checked_bytes,
+    checked_choice,
+    checked_flag,
+    checked_positive,
+    checked_whole,
+    checked_words,
+)
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened

@@ -29,7 +29,7 @@ from stillspace.parts.geometry import TopEigenvectors
 from stillspace.parts.queries import IrlsPower, ReweightedMoment
 from stillspace.parts.stops import Converged, Never, Settled
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan
-from stillspace.plans.release import Seen, Witness
+from stillspace.plans.release import Observation, Witness
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
@@ -223,10 +223,10 @@ def _run(
 
     Reweighting solvers see them with weights, all others have a second moment from their start.
     """
-    kept: list[Seen] = []
+    kept: list[Observation] = []
 
-    def keep(seen: Seen) -> None:
-        kept[:] = [seen]
+    def keep(observation: Observation) -> None:
+        kept[:] = [observation]
 
     result = _in_turns(plan, rows, rng, keep, journal)
     if isinstance(plan.start, MomentStart) or not isinstance(plan.stop, Converged) or not kept:

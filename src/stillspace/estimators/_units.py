@@ -9,8 +9,8 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._checks import described
 from stillspace._frozen import FrozenArray
-from stillspace._shown import shown
 from stillspace.exceptions import AsItIsWarning
 from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of
 
@@ -66,7 +66,7 @@ def checked_bounds(bounds: npt.ArrayLike | None, D: int) -> FrozenArray | None:
     except (TypeError, ValueError, OverflowError):
         found = np.empty(0)
     if found.shape != (D, 2):
-        got = f"shape {found.shape}" if found.size > 0 else shown(bounds)
+        got = f"shape {found.shape}" if found.size > 0 else described(bounds)
         msg = (
             f"bounds must hold two numbers (smallest, largest) per column, that is, be an array of "
             f"shape ({D}, 2), got {got}."

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from stillspace._limits import LARGEST_EPSILON
+from stillspace._checks import LARGEST_EPSILON
 from stillspace.methods.newton import NEWTON_RULE
 from stillspace.plots._display import Display
 from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure, tidy

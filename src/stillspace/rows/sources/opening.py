@@ -58,7 +58,7 @@ def is_source(X: Any) -> bool:
 def open_source(
     given: Any, *, hidden: bool = False, memory: int | None = None, **options: Any
 ) -> RowSource:
-    """Open rows that are not in memory; no cell is read, but for text files.
+    """Open rows that are not in memory; no cell is read, but a text file is parsed as a whole.
 
     Parameters
     ----------

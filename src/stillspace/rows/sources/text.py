@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from stillspace._sizes import in_words
+from stillspace._checks import bytes_in_words
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.dialect import Dialect, NoNumberError, sniffed
@@ -182,7 +182,7 @@ def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
     if needed > memory:
         msg = (
             f"{path} is a text file, which is read into memory as a whole; it would take about "
-            f"{in_words(needed)}, and memory is {in_words(memory)}: write it as Parquet by "
+            f"{bytes_in_words(needed)}, and memory is {in_words(memory)}: write it as Parquet by "
             f"stillspace convert {path} NEW.parquet, or give more memory."
         )
         raise DataFileError(msg)
@@ -208,7 +208,7 @@ def _source(
             X[k, start : start + batch.num_rows] = batch.column(k).to_numpy(zero_copy_only=False)
         start += batch.num_rows
     names = None
-    if dialect.header_told and dialect.names is not None:
+    if dialect.header_given and dialect.names is not None:
         names = tuple(dialect.names[j] for j in chosen)
     kept = {w: table.column(len(chosen) + k).to_pylist() for k, w in enumerate(texts)}
     kept = {word: ["" if cell is None else cell for cell in cells] for word, cells in kept.items()}
