@@ -182,7 +182,7 @@ def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
     if needed > memory:
         msg = (
             f"{path} is a text file, which is read into memory as a whole; it would take about "
-            f"{bytes_in_words(needed)}, and memory is {in_words(memory)}: write it as Parquet by "
+            f"{bytes_in_words(needed)}, and memory is {bytes_in_words(memory)}: write it as Parquet by "
             f"stillspace convert {path} NEW.parquet, or give more memory."
         )
         raise DataFileError(msg)
