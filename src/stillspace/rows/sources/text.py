@@ -180,10 +180,11 @@ def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
     """Refuse a file whose numbers do not fit; they are held twice while they are turned."""
     needed = 2 * 8 * lines * columns
     if needed > memory:
+        words, bound = bytes_in_words(needed), bytes_in_words(memory)
         msg = (
             f"{path} is a text file, which is read into memory as a whole; it would take about "
-            f"{bytes_in_words(needed)}, and memory is {bytes_in_words(memory)}: write it as Parquet by "
-            f"stillspace convert {path} NEW.parquet, or give more memory."
+            f"{words}, and memory is {bound}: write it as Parquet by stillspace convert {path} "
+            "NEW.parquet, or give more memory."
         )
         raise DataFileError(msg)
 
