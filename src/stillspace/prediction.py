@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from stillspace._checks import default_delta
-from stillspace._limits import LARGEST_EPSILON
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import LARGEST_EPSILON, default_delta, described, is_word_of
 from stillspace._typing import FloatArray
 from stillspace.methods.newton import NEWTON_RULE
 from stillspace.methods.outlier_look import STANDARD
@@ -309,5 +307,5 @@ def _check(
         raise ValueError(msg)
     if not is_word_of(relation, RELATIONS):
         known = ", ".join(RELATIONS)
-        msg = f"The neighbouring relation must be one of {known}, got {shown(relation)}."
+        msg = f"The neighbouring relation must be one of {known}, got {described(relation)}."
         raise ValueError(msg)

@@ -21,7 +21,7 @@ from stillspace.rows.layout import (
     Layout,
     loop_chain_length,
 )
-from stillspace.rows.sums import ExactSum, TreeSum, sum_of, total_of
+from stillspace.rows.sums import ExactSum, TreeSum, sum_of
 
 
 def as_fraction(total: ExactSum) -> list[Fraction]:
@@ -46,9 +46,9 @@ def test_words_hold_sums_to_the_last_bit_that_is_promised(rng, norm_bound):
 
 def test_any_order_and_any_grouping_gives_the_same_bits(rng):
     parts = rng.standard_normal((300, 5)) * np.exp2(rng.integers(-40, 10, (300, 5)))
-    want = total_of(parts, (5,), 1.0)
+    want = sum_of(parts, (5,), 1.0).value()
     for _ in range(5):
-        assert np.array_equal(total_of(parts[rng.permutation(300)], (5,), 1.0), want)
+        assert np.array_equal(sum_of(parts[rng.permutation(300)], (5,), 1.0).value(), want)
     groups = [ExactSum((5,), 1.0) for _ in range(3)]
     for i, part in enumerate(parts):
         groups[i % 3].add(part)
@@ -90,7 +90,7 @@ def along_the_tree(parts):
 def test_terms_without_a_bound_are_added_along_a_tree(rng, count):
     parts = rng.standard_normal((count, 3)) * np.exp2(rng.integers(-30, 900, (count, 3)))
     want = along_the_tree(list(parts))
-    assert np.array_equal(total_of(parts, (3,), np.inf), want)
+    assert np.array_equal(sum_of(parts, (3,), np.inf).value(), want)
     for pieces in (2, 3, 5):  # whoever adds which jobs
         cuts = [0, *sorted(rng.integers(0, count + 1, pieces - 1).tolist()), count]
         whole = TreeSum()

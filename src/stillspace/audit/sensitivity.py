@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from stillspace._checks import described, is_word_of
 from stillspace._frozen import FrozenArray
-from stillspace._shown import is_word_of, shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.geometry import Polar, WaterFilling
 from stillspace.parts.queries import (
@@ -360,10 +360,10 @@ def _by_loop(query: Query, r: int, table: Table, point: FloatArray) -> FloatArra
     release = Release(query, rows.n_rows, 0.0)
     loop = executors.compiled_loop(Plan("", start, release, geometry, r, 1), rows, point)
     assert loop is not None
-    seen = np.zeros((1, 2, *query.shape))
+    trace = np.zeros((1, 2, *query.shape))
     with np.errstate(all="ignore"):
-        loop.advance(release.draws(0, 1, rows.n_rows, np.random.default_rng(0), Ledger()), 0, seen)
-    return np.asarray(seen[0, 1] * release.divisor)
+        loop.advance(release.draws(0, 1, rows.n_rows, np.random.default_rng(0), Ledger()), 0, trace)
+    return np.asarray(trace[0, 1] * release.divisor)
 
 
 # --- the search ----------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ def search_sensitivity(
     names = list(STORAGES) if storages is None else list(storages)
     unknown = [name for name in names if not is_word_of(name, STORAGES)]
     if unknown:
-        msg = f"Unknown storage {shown(unknown[0])}; known: {', '.join(map(repr, STORAGES))}."
+        msg = f"Unknown storage {described(unknown[0])}; known: {', '.join(map(repr, STORAGES))}."
         raise ValueError(msg)
     found = []
     for tried in every:

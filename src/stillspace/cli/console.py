@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, one line a warning, one sentence an error."""
+"""How commands speak: results on stdout, one line per warning, one sentence per error."""
 
 from __future__ import annotations
 

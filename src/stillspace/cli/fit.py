@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import UsageError, command, out_json, say
+from stillspace.cli.console import DataError, UsageError, command, out_json, say
 from stillspace.cli.data import (
     Columns,
     DataFile,
@@ -63,6 +63,14 @@ _Budget = Annotated[
     Path | None,
     typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
 ]
+_Journal = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep every answer here, so that the same command goes on if it is killed; a private "
+        "fit needs --budget.",
+    ),
+]
 _WithoutPrivacy = Annotated[
     bool,
     typer.Option(
@@ -73,7 +81,9 @@ _Algorithm = Annotated[str, typer.Option(help="A named algorithm; a wrong name l
 _NIter = Annotated[
     int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
 ]
-_BatchSize = Annotated[int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")]
+_BatchSize = Annotated[
+    int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
+]
 _CENTERS = ("auto", "private", "pairs", "median")
 _Center = Annotated[
     str,
@@ -130,6 +140,7 @@ def fit(
     public_size: _PublicSize = None,
     rows_per_person: _RowsPerPerson = 1,
     budget: _Budget = None,
+    journal: _Journal = None,
     without_privacy: _WithoutPrivacy = False,
     algorithm: _Algorithm = "auto",
     n_iter: _NIter = None,
@@ -183,11 +194,15 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     check_positive("--radius", radius)
+    if journal is not None and budget is None and not without_privacy:
+        msg = "--journal needs --budget: the ledger counts what was published."
+        raise UsageError(msg)
     private["sketch"] = _sketch(sketch)
     common: dict[str, Any] = {
         "n_components": whole_number("--components", components, ("auto",), 1),
         "algorithm": algorithm,
         "batch_size": batch_size,
+        "journal": journal,
         "center": _center(center, without_privacy),
         "scale": _scale(scale, without_privacy),
     }
@@ -197,13 +212,23 @@ def fit(
     _check_words(algorithm, private["summaries"], without_privacy)
     _check_labels(private, label)
     private["budget"] = _ledger(budget)
-    table = read_table(file, asked, hidden=relation == "add-or-remove-one")
+    hidden = relation == "add-or-remove-one"
+    table = read_table(file, asked, hidden=hidden)
+    if not hidden:  # the number of rows is public
+        _check_rows(file, table)
     for name in ("center", "scale"):
         if not isinstance(common[name], str):
             common[name] = per_column(f"--{name}", common[name], table.n_columns)
     y = None if private["labels"] is None else _labels(table, label)
     fitted = _fitted(table, y, common, n_iter, None if without_privacy else private)
     _report(fitted, _stored(fitted, model, key), as_json)
+
+
+def _check_rows(file: Path, table: Table) -> None:
+    rows = int(table.X.shape[0])
+    if rows < 2:
+        msg = f"{file} has {rows} row{'s' if rows != 1 else ''}; a fit needs at least two."
+        raise DataError(msg)
 
 
 def _check_labels(private: dict[str, Any], label: str | None) -> None:
@@ -278,7 +303,7 @@ def _check_key(key: Path | None) -> None:
 
 def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bool) -> None:
     """Refuse an unknown algorithm or summary before the table is read."""
-    from stillspace._shown import checked_words  # noqa: PLC0415
+    from stillspace._checks import checked_words  # noqa: PLC0415
     from stillspace.recipes import known_recipe  # noqa: PLC0415
     from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 

@@ -7,7 +7,7 @@ from math import isnan
 from numbers import Real
 from typing import Any
 
-from stillspace._shown import shown
+from stillspace._checks import described
 
 MOST_LABELS = 32
 """Labels that one map may have: each one makes a picture of its own."""
@@ -22,19 +22,19 @@ def check_labels(
     if not isinstance(labels, tuple | list) or not 1 <= len(labels) <= MOST_LABELS:
         msg = (
             f"labels must be a tuple of 1 to {MOST_LABELS} different texts or numbers, which are "
-            f"public knowledge, got {shown(labels)}."
+            f"public knowledge, got {described(labels)}."
         )
         raise ValueError(msg)
     wrong = [value for value in labels if not _is_label(value)]
     if wrong or len(set(labels)) < len(labels):
-        what = f"{shown(wrong[0])} in it" if wrong else "one of them twice"
+        what = f"{described(wrong[0])} in it" if wrong else "one of them twice"
         msg = f"labels must hold different texts or numbers, got {what}."
         raise ValueError(msg)
     if "scores" not in summaries:
         msg = "labels are for the map of the scores: add summaries=('scores',), or leave them out."
         raise ValueError(msg)
     if not isinstance(y, Sized) or isinstance(y, str | bytes):
-        msg = f"With labels, fit(X, y) needs the label of every row as y, got {shown(y)}."
+        msg = f"With labels, fit(X, y) needs the label of every row as y, got {described(y)}."
         raise ValueError(msg)
     if getattr(y, "ndim", 1) != 1 or len(y) != n_rows:
         msg = "y must hold one label per row of X, in one dimension."

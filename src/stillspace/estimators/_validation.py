@@ -18,9 +18,9 @@ from stillspace._checks import (
     checked_epsilon,
     checked_whole,
     default_delta,
+    described,
     is_number,
 )
-from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._files import check_table, check_table_shape, opened
 from stillspace.estimators._sparse import check_sparse, sparse_rows
@@ -336,7 +336,7 @@ def checked_vector(
         return None
     allowed = ", ".join(["None", *map(repr, words)])
     if isinstance(value, str):
-        msg = f"{name} must be {allowed} or an array of {D} public numbers, got {shown(value)}."
+        msg = f"{name} must be {allowed} or an array of {D} public numbers, got {described(value)}."
         raise ValueError(msg)
     try:
         vector = np.asarray(value, dtype=np.float64)
@@ -361,7 +361,8 @@ def checked_code(name: str, value: Any) -> float | None:
         return None
     if not is_number(value) or not isfinite(value):
         msg = (
-            f"{name} must be None or the number that stands for a missing cell, got {shown(value)}."
+            f"{name} must be None or the number that stands for a missing cell, "
+            f"got {described(value)}."
         )
         raise ValueError(msg)
     return float(value)
@@ -395,7 +396,7 @@ def checked_public_size(relation: str, public_size: Any, n_rows: int) -> int:
     if relation == "replace-one":
         if public_size is not None:
             msg = (
-                f"public_size={shown(public_size)} is for neighboring_relation="
+                f"public_size={described(public_size)} is for neighboring_relation="
                 "'add-or-remove-one'; under 'replace-one' the number of rows itself is public."
             )
             raise ValueError(msg)

@@ -85,11 +85,15 @@ def group_distances(
     store(R, second, squares)
     explicit = False
     for i in range(8):
-        if not R[first + i] >= near and R[second + i] > 0.0:
-            target, begin = (X, at + i * D) if keep else (R, 0 * D)
-            square = residual(X, at + i * D, D, V, r, Y, to + i, b, target, begin)
+        if not R[first + i] >= near:
+            # A row whose squares vanish has the distance 0, also beside a row with a residual:
+            # without this its parts would be those of its first score.
+            square = constant(0.0)
+            if R[second + i] != 0.0:
+                target, begin = (X, at + i * D) if keep else (R, 0 * D)
+                square = residual(X, at + i * D, D, V, r, Y, to + i, b, target, begin)
+                explicit = True
             store(parts, 8 * i, square)
-            explicit = True
     if explicit:
         store(R, second, eight_totals(parts, 0 * D))
         for i in range(8):

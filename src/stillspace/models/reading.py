@@ -11,6 +11,7 @@ from warnings import warn
 
 import numpy as np
 
+from stillspace._checks import described
 from stillspace._model_files import (
     FORMAT,
     READ_FORMATS,
@@ -20,7 +21,6 @@ from stillspace._model_files import (
     read_key,
     read_model_file,
 )
-from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._private import QUANTILES
@@ -84,7 +84,10 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
             raise (KeyFileError if isinstance(error, KeyFileError) else ValueError)(msg) from None
         except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
             reason = f" ({error})" if isinstance(error, RefusedError) else ""
-            msg = f"{name} is not a whole stillspace model file{reason}; it cannot be loaded."
+            msg = (
+                f"{name} is not a whole stillspace model file{reason}; give a file that "
+                "stillspace fit or save_model wrote."
+            )
             raise ValueError(msg) from error
     if missing:
         words = ", ".join(missing)
@@ -117,8 +120,8 @@ def _check_format(contents: Contents) -> None:
         raise RefusedError("its format is no whole number")
     if found not in READ_FORMATS:
         msg = (
-            f"is a model of format {shown(found)}, written by stillspace "
-            f"{shown(about.get('stillspace'))}; this version reads format "
+            f"is a model of format {described(found)}, written by stillspace "
+            f"{described(about.get('stillspace'))}; this version reads format "
             f"{' and '.join(map(str, READ_FORMATS))}."
         )
         raise _OtherFormatError(msg)

@@ -29,8 +29,14 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
-from stillspace._checks import checked_delta, checked_epsilon, checked_positive, checked_whole
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import (
+    checked_delta,
+    checked_epsilon,
+    checked_positive,
+    checked_whole,
+    described,
+    is_word_of,
+)
 from stillspace.exceptions import NotAccountedError
 from stillspace.privacy.accounting import SAMPLER_SHARE
 from stillspace.privacy.events import ComposedEvent, GaussianEvent, Relation, check_relation
@@ -119,7 +125,9 @@ def fixed_terms(
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, smallest=SMALLEST_DELTA)
     check_relation(neighboring_relation)
     if not is_word_of(kind, KINDS):
-        raise ValueError(f"kind is {shown(kind)}; a ledger's kind is one of {', '.join(KINDS)}.")
+        raise ValueError(
+            f"kind is {described(kind)}; a ledger's kind is one of {', '.join(KINDS)}."
+        )
     rows_per_person = checked_whole("rows_per_person", rows_per_person)
     share = min(
         max(_SMALLEST_SHARE, (1 + math.exp(epsilon)) * _SAMPLER_ERROR / delta), SAMPLER_SHARE

@@ -22,7 +22,7 @@ from stillspace.recipes.options import checked_n_iter
 from stillspace.recipes.paper import named_start
 
 SAMPLE_ROWS, SAMPLE_ROWS_A_COLUMN, SAMPLE_STEPS = 4096, 16, 10
-"""The sampled start of IRLS: enough rows a column for PCA to be right to a few tenths."""
+"""The sampled start of IRLS: enough rows per column for PCA to be right to a few tenths."""
 
 SAMPLE_PAYS = 8
 """IRLS starts on samples where there are this many times as many rows."""

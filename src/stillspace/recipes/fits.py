@@ -164,8 +164,8 @@ def plan_fit(
     if standardised is not None:
         first = (_standardising(facts, columns, standardised, view), *first)
     last = tuple(stage for name in summaries for stage in SUMMARIES[name](facts, view))
-    seen = facts if narrowed is None else replace(facts, D=narrowed)
-    draft = draft_plan(algorithm, seen, **options)
+    subspace_facts = facts if narrowed is None else replace(facts, D=narrowed)
+    draft = draft_plan(algorithm, subspace_facts, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
     main = SubspaceStage(draft, None, chooses)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)

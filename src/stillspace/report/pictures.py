@@ -149,7 +149,6 @@ def scree(values: FloatArray, noise: float) -> Html:
             drawn.append(_text(x + 0.35 * span, HEIGHT - BOTTOM + 16, str(j + 1)))
     drawn += [
         _line(LEFT, y(noise), WIDTH - RIGHT, y(noise), ORANGE, 2.0),
-        _text(WIDTH - RIGHT - 4, TOP + 12, "orange: what noise alone can add", "end", ORANGE),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "component", fill=GREY),
     ]
     return _svg("Released variance along each component, with the level of the noise.", *drawn)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from stillspace._sizes import checked_bytes, in_words
+from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels import jobs, scores
 from stillspace.rows.layout import LONGEST_BLOCK
@@ -25,6 +25,7 @@ from stillspace.rows.stored import (
     Ones,
     Scaling,
     Stored,
+    loaded_and_added,
     loaded_and_measured,
     stored,
 )
@@ -68,8 +69,8 @@ class RowTable:
         needed = 8 * n * NUMBERS_PER_ROW
         if needed > self.memory // 2:
             msg = (
-                f"memory={in_words(self.memory)} is too little: {n} rows take "
-                f"{in_words(needed)} for {NUMBERS_PER_ROW} numbers per row; give "
+                f"memory={bytes_in_words(self.memory)} is too little: {n} rows take "
+                f"{bytes_in_words(needed)} for {NUMBERS_PER_ROW} numbers per row; give "
                 f"memory='{2 * needed / 1e9:.3g}GB' or more."
             )
             raise ValueError(msg)
@@ -311,12 +312,7 @@ class NarrowedRows:
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
-        adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
-        for at in range(span.start, span.stop, span.block):
-            X = np.empty((min(span.block, span.stop - at), self.shape[1]))
-            self.load(span.chosen, at, scaling, factors, X)
-            adder.add_block(X)
-        adder.finish()
+        loaded_and_added(self, terms, scaling, factors, span)
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span

@@ -204,6 +204,19 @@ class SparseRows(_Loaded):
         adder.finish()
 
 
+def loaded_and_added(
+    rows: Stored, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span
+) -> None:
+    """Add the terms of a run of blocks that no compiled function loads."""
+    most = min(span.block, span.stop - span.start)
+    adder, memory = jobs.RowAdder(terms, most), np.empty((most, rows.shape[1]))
+    for at in range(span.start, span.stop, span.block):
+        X = memory[: min(span.block, span.stop - at)]
+        rows.load(span.chosen, at, scaling, factors, X)
+        adder.add_block(X)
+    adder.finish()
+
+
 def loaded_and_measured(
     rows: Stored, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
 ) -> tuple[FloatArray, FloatArray]:

@@ -172,7 +172,8 @@ class OutlierLook:
         rule, basis = self.rule, state.basis
         values = np.einsum("dk,de,ek->k", basis, state.moment.value, basis)
         excess = answer.value - elliptical_moments(values)
-        modes = gathering_directions(excess, rule.apart, rule.most_modes)
+        least = rule.seen * answer.sd
+        modes = gathering_directions(excess, rule.apart, rule.most_modes, least)
         if modes.shape[1] == 0:
             return Looked(state.moment, (), state.moment.share + rule.modes_share)
         return Angles(state.allowance, state.moment, basis @ modes)
@@ -196,7 +197,9 @@ class OutlierLook:
             group for group in state.groups if _beyond_chance(V, group.direction) < rule.native
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
-        if not foreign:
+        # each row that is not zero adds 1 to the trace
+        rows = float(np.trace(state.moment.value))
+        if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
             return Looked(state.moment, (), spent)
         return Looked(rest, foreign, spent, (caps_of(foreign),))
 

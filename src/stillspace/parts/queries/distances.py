@@ -44,7 +44,7 @@ class GladCost(FromScores):
 
 @dataclass(frozen=True, slots=True)
 class DistanceCounts(Bounded):
-    """How many rows have ‖Qx‖ in each of a public row of bins: one bin a row, none a zero row.
+    """How many rows have ‖Qx‖ in each of a list of public bins; a zero row counts in none.
 
     So a term has norm at most 1 and two terms differ by at most √2. As the bits of ‖Qx‖ are the
     row's alone, no other row's presence moves it to another bin.

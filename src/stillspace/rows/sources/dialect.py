@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stillspace.exceptions import DataFileError
 
-DELIMITERS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|", " ")
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+|\d+\.)([eE][+-]?\d+)?")
@@ -55,7 +55,7 @@ class Dialect:
 
     def options(self) -> list[tuple[str, str]]:
         """Return the options of the command that say all of this: nothing of the rows."""
-        shown = {"\t": "tab", ",": ",", ";": ";", "|": "|"}.get(self.delimiter, self.delimiter)
+        shown = "tab" if self.delimiter == "\t" else self.delimiter
         found = [("--delimiter", shown), ("--decimal", self.decimal)]
         found.append(("--header" if self.names is not None else "--no-header", ""))
         return [*found, ("--encoding", self.encoding)]
@@ -72,7 +72,7 @@ class NoNumberError(DataFileError):
         """Return the error of a column, by its number from 0."""
         said, option = dialect.spoken(column)
         made = cls(
-            f"A cell of {said} in {path} is no number; leave the column out, or repair the file."
+            f"A cell of {said} in {path} is not a number; leave the column out, or repair the file."
         )
         made.column = option
         return made
@@ -155,16 +155,28 @@ def _split(lines: list[str], delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """Return what stands equally often in all lines, and most often; a comma if nothing does."""
-    best, most = ",", 1
+    """Return the delimiter that splits all lines into equally many cells, at least two.
+
+    Of several such delimiters it is the one that leaves most cells readable as numbers: in
+    "1,5;2,5" a semicolon leaves two numbers, a comma only two of three cells. Then the one with
+    most cells.
+    """
+    fitting = []
     for candidate in DELIMITERS:
-        lengths = {len(line) for line in _split(lines, candidate)}
-        if len(lengths) == 1 and max(lengths) > most:
-            best, most = candidate, max(lengths)
-    if most == 1:  # no candidate fits all lines: the one that the first line has most of
-        first = lines[0] if lines else ""
-        return max(DELIMITERS, key=first.count)
-    return best
+        table = _split(lines, candidate)
+        if table and len(table[0]) > 1 and len({len(line) for line in table}) == 1:
+            fitting.append((_share_of_numbers(table, candidate), len(table[0]), candidate))
+    if fitting:
+        return max(fitting, key=lambda found: found[:2])[2]
+    # No delimiter fits all lines: the one that the first line has most of.
+    first = lines[0] if lines else ""
+    return max(DELIMITERS[:-1], key=first.count)
+
+
+def _share_of_numbers(table: list[list[str]], delimiter: str) -> float:
+    decimal = _decimal(table, delimiter)
+    cells = [_is_number(cell, decimal) for line in table for cell in line]
+    return sum(cells) / len(cells)
 
 
 def _decimal(table: list[list[str]], delimiter: str) -> str:
