@@ -347,8 +347,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Looked(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Looked(state.moment, (), state.moment.share)",
+        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
+        "return Screening(state.moment, (), state.moment.share)",
         LOOK,
     ),
     Mutant(
