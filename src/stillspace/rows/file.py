@@ -48,6 +48,8 @@ class RowTable:
     """
 
     ndim = 2
+    stated: tuple[str, ...] = ()
+    """What a guarantee takes for granted about the way in which rows are added up."""
 
     def __init__(self, source: RowSource, memory: int | str | None = None) -> None:
         self.source = source
