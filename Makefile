@@ -31,8 +31,9 @@ test: $(STAMP)  ## all tests; about 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 browser: $(STAMP)  ## Chromium for the tests of the report; without one they are skipped
-	timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
-	  || { test "$$(id -u)" = 0 && timeout 300 apt-get install -y --no-install-recommends chromium; } \
+	command -v chromium || timeout 300 $(BIN)/python -m playwright install --with-deps chromium \
+	  || { test "$$(id -u)" = 0 && apt-get update -q \
+	       && timeout 300 apt-get install -y --no-install-recommends chromium; } \
 	  || echo "There is no Chromium: the tests of the report in a browser are skipped."
 
 docs: $(DOCS_STAMP)  ## the site in build/site, warnings are errors
@@ -58,8 +59,10 @@ bench: $(STAMP)  ## speed against peers, about 10 minutes on 2 cores; writes ben
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python -m benchmarks --write
 
-utility: $(STAMP)  ## accuracy against other private PCA, about 40 minutes on 2 cores; writes benchmarks/utility
+utility: $(STAMP)  ## accuracy against other private PCA, about an hour on 2 cores; writes benchmarks/utility
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python -m benchmarks.utility --write
+	$(BIN)/python -m benchmarks.utility.real --write
 
 reproduction: $(STAMP)  ## the paper's experiments at their full size, hours; goes on where it was interrupted
 	$(BIN)/stillspace reproduce all --size paper --out build/reproduction $(if $(POPRES),--data $(POPRES)) --docs docs

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, audits, defences, kills, mutants, noise, robust, sensitivity
+from evidence import accuracy, audits, defences, hops, kills, mutants, noise, robust, sensitivity
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -23,6 +23,7 @@ PROOFS: dict[str, Callable[[], str]] = {
     "coverage": audits.coverage,
     "sensitivity": sensitivity.table,
     "defences": defences.table,
+    "hops": hops.table,
     "mutants": mutants.table,
 }
 

@@ -68,8 +68,8 @@ STAGED = [
     Mutant(
         "what ran is not compared with the plan of the fit",
         "run/__init__.py",
-        "return replace(result, event=checked_event(result.event, plan.event()))",
-        "return result",
+        "checked_event(event, plan.event()),",
+        "event,",
         tests=contract("test_another_event_than_the_planned_one_withholds_the_result"),
     ),
     Mutant(
@@ -81,35 +81,35 @@ STAGED = [
     ),
     Mutant(
         "longer chains of additions run",
-        "run/accounted.py",
+        "rows/protocols.py",
         "if not STANDARD.covers(rows.summation):",
         "if False:",
         tests=contract("test_longer_chains_are_refused_before_anything_is_read_or_drawn"),
     ),
     Mutant(
         "a fit maps rows that were mapped before",
-        "run/accounted.py",
+        "run/__init__.py",
         "    if rows.bounded:\n",
         "    if False:\n",
         tests=contract("test_a_fit_maps_the_rows_itself"),
     ),
     Mutant(
         "the view of a stage is not checked",
-        "run/staged.py",
+        "run/__init__.py",
         "            checked_view(view)\n",
         "            pass\n",
         tests=contract("test_a_stage_whose_rows_have_no_bound_is_refused"),
     ),
     Mutant(
         "the pairing has a generator of its own",
-        "run/staged.py",
+        "run/__init__.py",
         "draw_pairs(rows.n_rows, rng, rows.n_columns) if",
         "draw_pairs(rows.n_rows, np.random.default_rng(rows.n_rows), rows.n_columns) if",
         tests=SOURCE,
     ),
     Mutant(
         "the pairing is drawn again where the first row is long",
-        "run/staged.py",
+        "run/__init__.py",
         "    progress, event = Progress(plan.view), NOTHING\n",
         "    if views.pairs is not None and abs(rows.sphered()[0]).max() > 1.0:\n"
         "        views = Views(rows, draw_pairs(rows.n_rows, rng))\n"
@@ -118,14 +118,14 @@ STAGED = [
     ),
     Mutant(
         "the pairing leaves the run",
-        "run/staged.py",
+        "run/__init__.py",
         "        facts=progress.facts,\n",
         "        facts={**progress.facts, 'pairs': views.pairs},\n",
         tests=contract("test_the_pairing_stays_in_the_run"),
     ),
     Mutant(
         "a view of the same kinds of maps shows the rows of another",
-        "run/staged.py",
+        "run/__init__.py",
         "        if view not in self.kept:\n",
         "        kinds = tuple(type(m).__name__ for m in view)\n"
         "        for known, rows in self.kept.items():\n"
@@ -136,24 +136,24 @@ STAGED = [
     ),
     Mutant(
         "rows behind views are kept for the next run",
-        "run/staged.py",
+        "run/__init__.py",
         "kept: dict[View, Rows] = field(default_factory=dict)",
         "kept: dict[View, Rows] = field(default_factory=lambda kept={}: kept)",
         tests=contract("test_a_run_leaves_nothing_behind"),
     ),
     Mutant(
         "a witness takes a word of the generator",
-        "run/staged.py",
-        "shown = None if witness is None else _with_view(witness, view, views.pairs)",
-        "shown = None if witness is None else _with_view(witness, view, views.pairs)\n"
-        "        rng.random() if shown else None",
+        "run/__init__.py",
+        "behind_view = _with_view(observers, view, views.pairs)\n",
+        "behind_view = _with_view(observers, view, views.pairs)\n"
+        "        rng.random() if behind_view.witness else None\n",
         tests=contract("test_a_witness_changes_no_bit"),
     ),
     Mutant(
         "a witness of an adaptive plan takes a word of the generator",
         "run/adaptive.py",
-        "        if lookers.witness is not None:\n",
-        "        if lookers.witness is not None:\n            rng.random()\n",
+        "        if observers.witness is not None:\n",
+        "        if observers.witness is not None:\n            rng.random()\n",
         tests=contract("test_a_witness_changes_no_bit"),
     ),
     Mutant(
@@ -326,9 +326,9 @@ STAGED = [
     ),
     Mutant(
         "a ledger is charged for the subspace alone",
-        "estimators/_private.py",
-        "                plan.event(),\n",
-        "                plan.main.event(),\n",
+        "estimators/_journal.py",
+        "budget.charge(plan.event(), plan.relation, **charge)",
+        "budget.charge(plan.main.event(), plan.relation, **charge)",
         tests=("tests/estimators/test_stages.py",),
     ),
     Mutant(
@@ -357,8 +357,9 @@ STAGED = [
         "run/adaptive.py",
         "values = joint.apply(asked, ask.point, draws)",
         "values = joint.apply(asked, ask.point, draws)\n"
-        "        if not ask.point.size:\n"
-        "            values = [asked.add(q, ask.point, None) / plan.size for q, _ in ask.shares]",
+        "            if not ask.point.size:\n"
+        "                values = [asked.add(q, ask.point, None) / plan.size "
+        "for q, _ in ask.shares]",
         tests=STANDARDISER,
     ),
     Mutant(
@@ -371,8 +372,8 @@ STAGED = [
     Mutant(
         "a row is counted in two cells of a map",
         "parts/queries/distances.py",
-        "        out += counts.reshape(self.shape)\n",
-        "        out += counts.reshape(self.shape)\n        out.flat[0] += XT.shape[1]\n",
+        "        last += counts.reshape(grid)\n",
+        "        last += counts.reshape(grid)\n        last.flat[0] += XT.shape[1]\n",
         tests=PICTURES,
     ),
     Mutant(
@@ -402,7 +403,7 @@ STAGED = [
     ),
     Mutant(
         "the scale of a column is that of its rows",
-        "run/staged.py",
+        "run/__init__.py",
         "        progress = stage.after(progress, found)\n",
         "        if not view:\n"
         "            raw = behind.sphered()\n"

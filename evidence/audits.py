@@ -66,7 +66,7 @@ def _cases() -> list[tuple[str, Plan, dict]]:
          {"claim": pair, "bounds": "accuracy", "runs": 10, **one}),
         ("dp-sggd, the paper's noise, δ = 1/√n", printed,
          {"claim": pair, "bounds": "clopper-pearson", "runs": 300, **one}),
-        ("dp-sggd, the paper's noise, δ = 1e-5, 36 coins a run", printed,
+        ("dp-sggd, the paper's noise, δ = 1e-5, 36 coins per run", printed,
          {"claim": (EPSILON, DELTA), "runs": 10, **many}),
     ]  # fmt: skip
 

@@ -129,8 +129,8 @@ _PLANNED = (
 )
 _RECORDED = (
     "run/loop.py",
-    "        draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        nowhere",
-    "        draw = start.release.draw(0, rows.n_rows, rng, Ledger())\n        nowhere",
+    "answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, observers)",
+    "answered(start.release, 0, rows, np.empty((0, 0)), rng, Ledger(), observers)",
 )
 
 CHANGES = [
@@ -163,8 +163,10 @@ CHANGES = [
         (
             (
                 "run/loop.py",
-                "moment = start.release.apply(rows, nowhere, draw)",
-                "moment = start.release.apply(rows, nowhere, replace(draw, noise=None))",
+                "moment = answered("
+                "start.release, 0, rows, np.empty((0, 0)), rng, ledger, observers)",
+                "draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        moment = "
+                "start.release.apply(rows, np.empty((0, 0)), replace(draw, noise=None))",
             ),
         ),
     ),

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
+from evidence._journal_mutants import JOURNALS
 from evidence._mutant import (
     AT_CUT,
     CERTIFICATE,
@@ -22,6 +23,7 @@ from evidence._mutant import (
     SOURCE,
     Mutant,
 )
+from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
 
@@ -77,7 +79,7 @@ MUTANTS = [
     ),
     Mutant(
         "longer chains of foreign rows are not seen",
-        "run/accounted.py",
+        "rows/protocols.py",
         "    if not STANDARD.covers(rows.summation):",
         "    if False:",
         tests=EXTENDING,
@@ -110,8 +112,8 @@ MUTANTS = [
     Mutant(
         "start neither planned nor recorded",
         "run/loop.py",
-        "draw = start.release.draw(0, rows.n_rows, rng, ledger)\n        nowhere",
-        "draw = start.release.draw(0, rows.n_rows, rng, Ledger())\n        nowhere",
+        "answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, observers)",
+        "answered(start.release, 0, rows, np.empty((0, 0)), rng, Ledger(), observers)",
     ),
     Mutant(
         "clip removed",
@@ -192,15 +194,15 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
-        "return 2.0 * self._summation_error() + terms",
+        "return self.query.noise.slack(sigma) + sums + terms",
+        "return sums + terms",
         tests=("tests/test_release.py",),
     ),
     Mutant(
         "slack of the terms dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms",
-        "return self.query.noise.slack(sigma) + 2.0 * self._summation_error()",
+        "return self.query.noise.slack(sigma) + sums + terms",
+        "return self.query.noise.slack(sigma) + sums",
         tests=("tests/test_release.py",),
     ),
     Mutant(
@@ -253,7 +255,7 @@ MUTANTS = [
     ),
     Mutant(
         "a charge that need not survive a power cut",
-        "privacy/ledger.py",
+        "privacy/database.py",
         'connection.execute("PRAGMA synchronous=EXTRA")',
         'connection.execute("PRAGMA synchronous=OFF")',
         tests=LEDGER,
@@ -291,7 +293,7 @@ MUTANTS = [
         "run/adaptive.py",
         "draws = joint.draw(rows.n_rows, rng, ledger)",
         f"unseen = __import__('stillspace.plans.release', fromlist='_').Ledger()\n"
-        f"        draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
+        f"            draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
         tests=contract("test_every_release_is_seen_planned_and_recorded"),
     ),
     Mutant(
@@ -299,7 +301,7 @@ MUTANTS = [
         "run/adaptive.py",
         "values = joint.apply(asked, ask.point, draws)",
         f"bare = tuple(type(d)(d.selection, None, d.sigma) for d in draws)\n"
-        f"        values = joint.apply(asked, ask.point, bare if {AT_CUT} else draws)",
+        f"            values = joint.apply(asked, ask.point, bare if {AT_CUT} else draws)",
         tests=PAIRS,
     ),
     Mutant(
@@ -325,7 +327,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows are narrowed by their own second moment",
-        "run/staged.py",
+        "run/__init__.py",
         "self.kept[view] = before.through(last)",
         'if type(last).__name__ == "Project":\n'
         '                    geometry = __import__("stillspace.parts.geometry", fromlist="_")\n'
@@ -345,8 +347,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Looked(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Looked(state.moment, (), state.moment.share)",
+        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
+        "return Screening(state.moment, (), state.moment.share)",
         LOOK,
     ),
     Mutant(
@@ -361,6 +363,27 @@ MUTANTS = [
         "methods/outlier_look/method.py",
         "rule.angles_share + rest.share",
         "rule.angles_share",
+        LOOK,
+    ),
+    Mutant(
+        "directions need not stand out of the noise",
+        "methods/outlier_look/method.py",
+        "least = rule.seen * answer.sd",
+        "least = 0.0",
+        LOOK,
+    ),
+    Mutant(
+        "groups may hold most of the rows together",
+        "methods/outlier_look/method.py",
+        "sum(group.share for group in foreign) > rule.minority * rows",
+        "False",
+        LOOK,
+    ),
+    Mutant(
+        "a minority of all rows, zero rows among them",
+        "methods/outlier_look/method.py",
+        "rule.minority * rows",
+        "rule.minority",
         LOOK,
     ),
     Mutant(
@@ -435,16 +458,16 @@ MUTANTS = [
     Mutant(
         "the noise of summaries has a fixed seed",
         "run/loop.py",
-        "draw = plan.release.draw(0, rows.n_rows, rng, ledger)",
-        f"draw = plan.release.draw(0, rows.n_rows, {SEEDED}, ledger)",
+        "answered(plan.release, 0, rows, point, rng, ledger, observers)",
+        f"answered(plan.release, 0, rows, point, {SEEDED}, ledger, observers)",
         tests=SOURCE,
     ),
     Mutant(
         "the noise of narrowing has a fixed seed",
-        "run/staged.py",
-        "found = run_plan(stage.plan, behind, rng, shown, stage.point(progress))",
+        "run/__init__.py",
+        "found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = run_plan(stage.plan, behind, one, shown, stage.point(progress))",
+        "        found = _run_one(stage.plan, behind, one, behind_view, stage.point(progress))",
         tests=SOURCE,
     ),
     Mutant(
@@ -616,7 +639,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows are paired by their first cell",
-        "run/staged.py",
+        "run/__init__.py",
         "    views = Views(rows, pairs)",
         "    if pairs is not None:\n"
         "        order = np.argsort(rows.sphered()[:, 0])[: rows.n_rows // 2 * 2]\n"
@@ -705,6 +728,8 @@ MUTANTS = [
         tests=CERTIFICATE,
     ),
     *STAGED,
+    *JOURNALS,
+    *REVIEW,
 ]
 
 

@@ -54,8 +54,10 @@ def run(command: Sequence[str], lowest: bool, folder: Path) -> dict[str, object]
     inside = [*prefix, str(home / "bin" / "python"), "-m"]
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(floors() if lowest else []) + "\n", encoding="utf-8")
-    pip = [*inside, "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--constraint", str(constraints), f"{ROOT}[test]"], check=True)
+    pip = [*inside, "pip", "--disable-pip-version-check"]
+    subprocess.run(
+        [*pip, "install", "--quiet", "--constraint", str(constraints), f"{ROOT}[test]"], check=True
+    )
     listed = subprocess.run(
         [*pip, "list", "--format", "json"], check=True, capture_output=True, text=True
     )

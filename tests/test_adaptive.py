@@ -1,5 +1,6 @@
 """Releases chosen from earlier ones: the ceiling, the shares, one pass for several blocks."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf, sqrt
@@ -26,7 +27,7 @@ from stillspace.parts.queries import (
 from stillspace.parts.sampling import Poisson
 from stillspace.plans.adaptive import AdaptivePlan, Ask, Outcome
 from stillspace.plans.fixed import MomentStart
-from stillspace.plans.release import CeilingLedger, JointRelease, Release
+from stillspace.plans.release import CeilingLedger, JointRelease, Ledger, Release
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.recipes import Facts, make_plan
 from stillspace.rows import MemoryRows, OnceAdded
@@ -200,6 +201,27 @@ def test_the_least_noise_within_mu(mu, query, relation):
     release = Release(query, N, relation=relation).within(mu)
     square = release.event(0).squared_mu(relation)
     assert (1 - 1e-8) * mu**2 < square <= Fraction(mu) ** 2
+
+
+@pytest.mark.parametrize("query", [Glad(D, R), SecondMoment(D)], ids=lambda q: q.name)
+def test_what_the_noise_does_not_change_is_computed_once(query, monkeypatch):
+    """A release within μ keeps its sensitivity and what rounding adds, and has one event."""
+    calls = Counter()
+    for name in ("_summation_error", "_make_event", "_event"):
+        plain = getattr(Release, name)
+
+        def counted(self, *args, name=name, plain=plain, **facts):
+            calls[name] += 1
+            return plain(self, *args, **facts)
+
+        monkeypatch.setattr(Release, name, counted)
+    release = Release(query, N).within(0.5)
+    ledger = Ledger()
+    release.draw(0, N, seeded_generator(0), ledger)
+    assert calls == {"_summation_error": 1, "_make_event": 1, "_event": 2}
+    fresh = Release(query, N, release.z)
+    assert ledger.events == [fresh.event(0)]
+    assert (fresh, fresh.sensitivity()) == (release, release.sensitivity())
 
 
 def test_the_noise_is_what_the_shares_buy():

@@ -132,9 +132,14 @@ def test_a_reader_who_leaves_is_no_error(model):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_an_interrupt_leaves_no_trace():
-    process = start("audit", "dp-ggd", "--runs", 10_000_000, stdout=subprocess.DEVNULL)
-    assert b"Running" in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=120)
+    # A shell that runs the tests in the background has its children ignore SIGINT.
+    heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    process = start("audit", "dp-ggd", "--runs", 10_000_000, stdout=subprocess.DEVNULL, **heeding)
+    try:
+        assert b"Running" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert b"Traceback" not in error

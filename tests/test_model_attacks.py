@@ -65,7 +65,7 @@ def refused(path, content):
     said = str(error.value)
     assert said.startswith(str(path))
     assert said.count("\n") == 0
-    assert said.endswith("; it cannot be loaded.")
+    assert said.endswith("; give a file that stillspace fit or save_model wrote.")
     assert len(said) < len(str(path)) + 200
     assert peak < MEMORY
     return said

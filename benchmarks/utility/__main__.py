@@ -1,6 +1,7 @@
 """`python -m benchmarks.utility`: accuracy at the same (ε, δ), as a table and a figure."""
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ from reproduction.workers import run_cells
 
 from benchmarks._facts import facts
 from benchmarks._render import facts_line, write_json
-from benchmarks.utility import affine, neighbours, page, picture
+from benchmarks.utility import affine, neighbours, page, picture, real_page
 from benchmarks.utility.cells import Affine, Answer, Contest, Grid, Reference, contests
 from benchmarks.utility.contenders import OURS
 from benchmarks.utility.effort import QUICK, WHOLE, Effort, has_grid
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str]) -> None:
         write_json(HERE / "results.json", document(results, known, quick=False))
         picture.draw(results, HERE / "utility.png")
         (HERE / "README.md").write_text(page.page(results, known), encoding="utf-8")
+        if (HERE / "real.json").exists():  # the section about real tables has a run of its own
+            kept = json.loads((HERE / "real.json").read_text(encoding="utf-8"))
+            real_page.write(kept, HERE / "README.md")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

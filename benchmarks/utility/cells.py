@@ -89,7 +89,7 @@ class Contest:
 
     @property
     def label(self) -> str:
-        return _label(self.problem.name, self.contender)
+        return label(self.problem.name, self.contender)
 
     def key(self) -> dict[str, Any]:
         return {**asdict(self), "sources": sources(self.contender == OURS)}
@@ -119,7 +119,7 @@ class Reference:
 
     @property
     def label(self) -> str:
-        return _label(self.problem.name, "references")
+        return label(self.problem.name, "references")
 
     def key(self) -> dict[str, Any]:
         return {"reference": asdict(self), "sources": sources(False)}
@@ -148,7 +148,7 @@ class Grid:
 
     @property
     def label(self) -> str:
-        return _label(self.problem.name, "grid")
+        return label(self.problem.name, "grid")
 
     def key(self) -> dict[str, Any]:
         every = self.effort.every_plan
@@ -174,7 +174,7 @@ class Answer:
 
     @property
     def label(self) -> str:
-        return _label(self.problem.name, neighbours.NEIGHBOURS[self.index].name)
+        return label(self.problem.name, neighbours.NEIGHBOURS[self.index].name)
 
     def key(self) -> dict[str, Any]:
         neighbour = neighbours.NEIGHBOURS[self.index]
@@ -206,7 +206,7 @@ class Affine:
 
     @property
     def label(self) -> str:
-        return _label("affine", self.center, self.outliers)
+        return label("affine", self.center, self.outliers)
 
     def key(self) -> dict[str, Any]:
         made = Path(affine.__file__).read_bytes()
@@ -225,6 +225,6 @@ def contests(problem: Regime | Table, effort: Effort) -> list[Contest]:
     return [Contest(problem, name, count) for name, count in counts.items() if count]
 
 
-def _label(*words: str) -> str:
+def label(*words: str) -> str:
     kept = "".join(c if c.isalnum() else "-" for c in "-".join(words))
     return "-".join(filter(None, kept.split("-")))

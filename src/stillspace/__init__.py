@@ -1,4 +1,4 @@
-"""PCA that stays right with outliers and tells next to nothing about any single person.
+"""PCA that resists outliers and limits what anyone can learn about a single person in the data.
 
 `import stillspace` imports nothing else; names load when they are used.
 """

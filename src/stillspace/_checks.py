@@ -1,17 +1,53 @@
-"""Checks of numbers and words that users give: one place, one wording. It imports no library."""
+"""Checks of numbers and words that users give: one place, one wording. It imports no library.
+
+So the command can refuse an option before anything slow is loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Container, Iterable
 from math import inf, isfinite
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from stillspace._limits import LARGEST_EPSILON, SMALLEST_DELTA
-from stillspace._shown import is_word_of, shown
+Relation: TypeAlias = Literal["replace-one", "add-or-remove-one"]
+RELATIONS: tuple[Relation, ...] = ("replace-one", "add-or-remove-one")
+
+LARGEST_EPSILON = 50.0
+"""Up to this ε the sampler's error, (1 + e^ε) τ per coordinate, stays far below any usual δ."""
+
+SMALLEST_DELTA = 1e-30
+"""Below this δ the error of the sampler (about 1e-36 for a small fit) would count."""
 
 MOST = 2**62
 """Whole numbers below this size are ones that other arithmetic can take: Python's have no end."""
+
+_LONGEST = 60
+"""Characters of a text that an error message repeats."""
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{letter}B": 10 ** (3 * k) for k, letter in enumerate("KMGT", start=1)}
+_UNITS |= {f"{letter}IB": 2 ** (10 * k) for k, letter in enumerate("KMGT", start=1)}
+
+
+def described(value: Any) -> str:
+    """Return what an error message says of a value: a word or a number as it is.
+
+    Of anything else it says the type alone, never the cells of an array: they may be records.
+    """
+    if isinstance(value, Integral) and abs(int(value)) >= MOST:
+        return "a whole number of 2**62 or more in size"  # Python would not even print the longest
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"a text of {len(value)} characters"
+    if value is None or isinstance(value, str | Real):
+        return repr(value)
+    return f"a value of type {type(value).__name__}"
+
+
+def is_word_of(value: Any, allowed: Container[str]) -> bool:
+    """Whether it is one of the allowed words; an array, to which `in` gives no answer, is not."""
+    return isinstance(value, str) and value in allowed
 
 
 def is_whole(value: Any) -> bool:
@@ -40,7 +76,7 @@ def checked_whole(
     if most is None and isinstance(value, Integral) and int(value) >= MOST:
         allowed += " and below 2**62"
     reason = f" ({why})" if why else ""
-    msg = f"{name} must be a whole number {allowed}{reason}, got {shown(value)}."
+    msg = f"{name} must be a whole number {allowed}{reason}, got {described(value)}."
     raise ValueError(msg)
 
 
@@ -53,7 +89,7 @@ def checked_number(
         return float(value)
     first = "(" if inside else "["
     last = "∞)" if high == inf else f"{high:g}" + (")" if inside else "]")
-    msg = f"{name} must be a number in {first}{low:g}, {last}, got {shown(value)}."
+    msg = f"{name} must be a number in {first}{low:g}, {last}, got {described(value)}."
     raise ValueError(msg)
 
 
@@ -66,9 +102,23 @@ def checked_choice(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return one of the allowed words."""
     if not is_word_of(value, allowed):
         words = ", ".join(map(repr, allowed))
-        msg = f"{name} must be one of {words}, got {shown(value)}."
+        msg = f"{name} must be one of {words}, got {described(value)}."
         raise ValueError(msg)
     return str(value)
+
+
+def checked_words(name: str, value: Any, allowed: Collection[str]) -> tuple[str, ...]:
+    """Return a word, or several different ones, as a tuple."""
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    words = tuple(value) if several else (value,)
+    wrong = [word for word in words if not is_word_of(word, allowed)]
+    if wrong or len(set(words)) < len(words):
+        typed = wrong and isinstance(value, list | tuple) and isinstance(wrong[0], str)
+        got = described(wrong[0]) if typed else described(value)
+        known = ", ".join(map(repr, allowed))
+        msg = f"{name} must hold different ones of {known}, got {got}."
+        raise ValueError(msg)
+    return words
 
 
 def checked_epsilon(value: Any, name: str = "epsilon") -> float:
@@ -86,7 +136,7 @@ def checked_epsilon(value: Any, name: str = "epsilon") -> float:
 def checked_delta(value: Any, name: str = "delta", smallest: float = SMALLEST_DELTA) -> float:
     """Return a δ that a guarantee may have."""
     if not is_number(value) or not 0.0 < value < 1.0:
-        msg = f"{name} must be a number in (0, 1), far below 1/n, got {shown(value)}."
+        msg = f"{name} must be a number in (0, 1), far below 1/n, got {described(value)}."
         raise ValueError(msg)
     if value < smallest:
         msg = (
@@ -106,5 +156,31 @@ def checked_flag(name: str, value: Any) -> bool:
     """Return True or False, also for 1 and 0."""
     if isinstance(value, Integral) and value in (0, 1):
         return bool(value)
-    msg = f"{name} must be True or False, got {shown(value)}."
+    msg = f"{name} must be True or False, got {described(value)}."
     raise ValueError(msg)
+
+
+def checked_bytes(name: str, value: Any, least: int = 1) -> int:
+    """Return a number of bytes: a whole number, or words such as "512MB" (512 · 10⁶) or "1GiB"."""
+    found = None
+    if isinstance(value, Integral):
+        found = None if value is True else int(value)
+    elif isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
+        unit = _UNITS.get(match[2].upper()) if match else None
+        found = None if match is None or unit is None else int(float(match[1]) * unit)
+    if found is None or not least <= found < MOST:
+        msg = (
+            f"{name} must be a number of bytes of at least {bytes_in_words(least)}, such as "
+            f"'512MB' or '2GiB', got {described(value)}."
+        )
+        raise ValueError(msg)
+    return found
+
+
+def bytes_in_words(size: float) -> str:
+    """Return a number of bytes as a person says it."""
+    for unit, word in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {word}"
+    return f"{size:.0f} bytes"

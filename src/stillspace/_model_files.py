@@ -187,7 +187,7 @@ def _check_directory(file: IO[bytes], members: int, comment: int) -> None:
     end = end[: len(end) - comment]
     tail, before = end[-_END:], end[-_END - 20 : -_END]
     if tail[:4] != b"PK\5\6" or before[:4] == b"PK\6\7":
-        raise RefusedError("it does not end as a model file ends")
+        raise RefusedError("it is cut off, or something else")
     counts = int.from_bytes(tail[8:10], "little"), int.from_bytes(tail[10:12], "little")
     if counts != (members,) * 2 or int.from_bytes(tail[12:16], "little") > _HEADER:
         raise RefusedError("it has other members than those of a model")

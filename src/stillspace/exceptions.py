@@ -39,3 +39,11 @@ class DisagreementWarning(UserWarning):
 
 class DataFileError(ValueError):
     """A file of rows cannot be read as it is; the message names the file and what to do."""
+
+
+class JournalError(RuntimeError):
+    """A journal cannot be used as it is; nothing in it was changed."""
+
+
+class ResumedWarning(UserWarning):
+    """Answers of a fit come from a journal: the rows were not read for them."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from stillspace._shown import shown
+from stillspace._checks import described
 from stillspace._typing import FloatArray
 from stillspace.audit.sensitivity import (
     Finding,
@@ -42,7 +42,7 @@ from stillspace.plans.fixed import (
     RunStart,
 )
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import Release, Seen
+from stillspace.plans.release import Observation, Release
 from stillspace.privacy.events import RELATIONS
 from stillspace.recipes import PRIVATE, ROBUST
 from stillspace.recipes.facts import Facts, Options, Recipe
@@ -138,7 +138,7 @@ def register_recipe(
 def unregister_recipe(name: str) -> None:
     """Forget a recipe that `register_recipe` made known, for instance to register it anew."""
     if name not in _REGISTERED:
-        msg = f"{shown(name)} was not registered here; the library's own algorithms stay."
+        msg = f"{described(name)} was not registered here; the library's own algorithms stay."
         raise ValueError(msg)
     _REGISTERED.remove(name)
     del PRIVATE[name]
@@ -146,7 +146,7 @@ def unregister_recipe(name: str) -> None:
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}", name):
-        msg = f"name must be 1 to 40 letters, digits and hyphens, got {shown(name)}."
+        msg = f"name must be 1 to 40 letters, digits and hyphens, got {described(name)}."
         raise ValueError(msg)
     if name in PRIVATE or name in ROBUST:
         msg = f"There is an algorithm {name!r} already; choose another name."
@@ -156,7 +156,7 @@ def _check_name(name: Any) -> None:
 def _checked_options(options: Iterable[str]) -> tuple[str, ...]:
     words = () if isinstance(options, str) else tuple(options)
     if isinstance(options, str) or not all(isinstance(word, str) for word in words):
-        msg = f"options must be a sequence of names, got {shown(options)}."
+        msg = f"options must be a sequence of names, got {described(options)}."
         raise TypeError(msg)
     return words
 
@@ -300,8 +300,8 @@ class _Asked:
 
     def point(self, rng: np.random.Generator, D: int, r: int) -> FloatArray:
         """Return a point like those of the run; of bases, every second one is drawn anew."""
-        seen = self.points[rng.integers(len(self.points))]
-        return random_basis(rng, D, r) if seen.shape == (D, r) and rng.integers(2) else seen
+        point = self.points[rng.integers(len(self.points))]
+        return random_basis(rng, D, r) if point.shape == (D, r) and rng.integers(2) else point
 
 
 @dataclass(slots=True)
@@ -320,11 +320,11 @@ class _Trial:
             msg = f"No guarantee covers this recipe: {reasons[0]}."
             raise NotAccountedError(msg)
         X = make_haystack(TRIAL_ROWS, self.D, self.r, inlier_noise=0.1, random_state=0).X
-        run(calibrated, rows_for(calibrated, X), seeded_generator(0), witness=self.see)
+        run(calibrated, rows_for(calibrated, X), seeded_generator(0), witness=self.keep)
 
-    def see(self, seen: Seen) -> None:
+    def keep(self, observation: Observation) -> None:
         """Keep a query and some of its points."""
-        query = seen.release.query
+        query = observation.release.query
         name = (type(query), repr(query))
         if name not in self.asked:
             if sum(kind is type(query) for kind, _ in self.asked) >= MOST_VARIANTS:
@@ -332,7 +332,7 @@ class _Trial:
             self.asked[name] = _Asked(query)
         asked = self.asked[name]
         room = MOST_POINTS - len(asked.points)
-        asked.points += [point.copy() for point in seen.points[: max(room, 0)]]
+        asked.points += [point.copy() for point in observation.points[: max(room, 0)]]
 
 
 def _searched(asked: _Asked, r: int) -> list[Finding]:

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace import recipes as recipes_module
-from stillspace._shown import shown
+from stillspace._checks import described
 from stillspace.audit import audit, make_neighbours, search_sensitivity
 from stillspace.datasets import make_haystack
 from stillspace.prediction import predict
@@ -404,10 +404,10 @@ def test_words_are_asked_for_in_one_way(odd, tmp_path):
 
 
 def test_what_is_told_of_a_value():
-    assert shown("pair") == "'pair'"
-    assert shown(0.5) == "0.5"
-    assert shown(-3) == "-3"
-    assert shown(None) == "None"
-    assert shown("x" * 61) == "a text of 61 characters"
-    assert shown(X) == "a value of type ndarray"
-    assert shown((SECRET,)) == "a value of type tuple"
+    assert described("pair") == "'pair'"
+    assert described(0.5) == "0.5"
+    assert described(-3) == "-3"
+    assert described(None) == "None"
+    assert described("x" * 61) == "a text of 61 characters"
+    assert described(X) == "a value of type ndarray"
+    assert described((SECRET,)) == "a value of type tuple"

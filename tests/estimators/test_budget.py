@@ -281,11 +281,11 @@ def test_the_file_holds_no_row_and_no_secret_number_of_rows(tmp_path, make):
 @pytest.mark.parametrize("make", ESTIMATORS)
 def test_the_guarantee_says_what_the_ledger_covers(budget, make):
     told = str(make(2, budget=budget).fit(X).privacy_)
-    assert "all fits charged to its ledger" in told
+    assert "all fits in the same ledger" in told
     assert "(3, 1e-05) under replace-one" in told
     assert "not charged to that ledger" in told
-    assert "their losses add up" not in told
-    assert "their losses add up" in str(make(2).fit(X).privacy_)
+    assert "whose privacy losses add up" not in told
+    assert "whose privacy losses add up" in str(make(2).fit(X).privacy_)
 
 
 def test_clones_grids_and_workers_charge_one_ledger(budget):

@@ -170,3 +170,22 @@ def test_the_sketch_of_a_wide_file(tmp_path):
     assert np.array_equal(fit.components_, want)
     assert np.allclose(fit.transform(tmp_path / "X.npy"), scores, atol=1e-12)
     assert not sparse.issparse(scores)
+
+
+@pytest.mark.parametrize("where", ["X.csv", "parts/a.csv"])
+def test_a_secret_number_of_rows_needs_a_header_in_text_files(tmp_path, where):
+    """Without one, a file without rows is refused and a file with one row is not: a difference."""
+    path = tmp_path / where
+    path.parent.mkdir(exist_ok=True)
+    given = path if path.parent == tmp_path else path.parent
+    fit = PrivatePCA(1, neighboring_relation="add-or-remove-one", public_size=100, center=None)
+    said = []
+    for text in ("", "1,2,3\n", "1,2,3\n4,5,6\n"):
+        path.write_text(text)
+        with pytest.raises(DataFileError, match="needs a header line") as refused:
+            fit.fit(given)
+        said.append(str(refused.value))
+    assert len(set(said)) == 1
+    for text in ("a,b,c\n", "a,b,c\n1,2,3\n"):
+        path.write_text(text)
+        assert fit.fit(given).components_.shape == (1, 3)

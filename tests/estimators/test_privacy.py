@@ -180,7 +180,15 @@ def test_the_guarantee(make, relation):
     assert promise.get_epsilon(1e-9) > 0.7
     assert promise.get_delta(0.5) > promise.get_delta(0.7)
     text = " ".join(promise.assumptions)
-    for word in ("before fit", "scores", "other fits", "parameters", "ChaCha20", "number", "row"):
+    for word in (
+        "before the fit",
+        "scores",
+        "other fits",
+        "parameters",
+        "ChaCha20",
+        "number",
+        "row",
+    ):
         assert word in text
 
 

@@ -9,6 +9,7 @@ import secrets
 import subprocess
 import sys
 from math import comb
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ ALARM = 1e-9
 """The rate of a false alarm for each look at equal noise."""
 
 TABLES = {
+    "file": make_haystack(900, 5, 2, inlier_ratio=0.7, random_state=1).X,
     "clean": make_haystack(600, 6, 2, inlier_ratio=0.7, random_state=0).X,
     "exact": make_haystack(3000, 4, 1, inlier_ratio=0.9, random_state=0).X,
     "far": far(n=801, D=6, distance=8.0)[0],
@@ -67,6 +69,9 @@ CASES = {
         "clean",
         {"center": "private", "scale": "private", "epsilon": 9.0, **BOTH},
     ),
+    "file": (PrivateRobustPCA, "file", PICTURES),
+    "file, sampled": (PrivateRobustPCA, "file", {"algorithm": "dp-sggd", **SAMPLED}),
+    "file, pairs": (PrivatePCA, "file", {"center": "pairs", "scale": None}),
     "pairs": (PrivateRobustPCA, "far", {**FAR, **BOTH}),
     "pairs, r chosen": (PrivateRobustPCA, "far", {**FAR, "n_components": "auto"}),
     "pairs, three rows": (PrivateRobustPCA, "far", {**FAR, "rows_per_person": 3, **BOTH}),
@@ -113,9 +118,13 @@ CASES = {
 def told(monkeypatch, case):
     """Return the fit, and the story of its randomness."""
     make, table, options = CASES[case]
-    fit = make(**{"n_components": 2, **options})
-    with watched(monkeypatch) as story:
-        fit.fit(TABLES[table])
+    fit, X = make(**{"n_components": 2, **options}), TABLES[table]
+    with TemporaryDirectory() as folder:
+        if table == "file":
+            np.save(os.path.join(folder, "X.npy"), X)
+            X = os.path.join(folder, "X.npy")
+        with watched(monkeypatch) as story:
+            fit.fit(X)
     return fit, story
 
 
@@ -138,6 +147,14 @@ def least_outside(case):
 
 def test_every_algorithm_is_watched():
     assert set(PRIVATE) <= {options.get("algorithm", "auto") for _, _, options in CASES.values()}
+
+
+@pytest.mark.parametrize("case", ["auto", "PCA", "file", "dp-sggd"])
+def test_the_default_centre_and_scale_are_watched(case):
+    """These cases name neither, so that their first stage is the private standardiser."""
+    make, table, options = CASES[case]
+    plan = make(**{"n_components": 2, **options}).fit(TABLES[table]).plan_
+    assert plan.stages[0].plan.name == "standardiser"
 
 
 LOOPS = [case for case, (_, _, options) in CASES.items() if "n_iter" in options]

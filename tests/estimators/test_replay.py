@@ -20,7 +20,7 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.plans.release import Release
 from stillspace.privacy import mu_from_budget
 from stillspace.rows import LeaveOut, Lengths, MemoryRows, Project, levels
-from stillspace.run import loop, staged
+from stillspace.run import Views, loop
 from tests.test_pair_cut import clusters, far
 
 BUDGET = {"epsilon": 9.0, "delta": 1e-6}
@@ -201,7 +201,7 @@ def test_a_look_past_the_releases_is_seen(monkeypatch):
     """A cut at the mean length, a basis of the rows themselves, lengths in units of the longest."""
     other = FAR.copy()
     other[5] = 1e6
-    real, behind = MemoryRows.through, staged.Views.behind
+    real, behind = MemoryRows.through, Views.behind
     with monkeypatch.context() as patch:
 
         def at_the_mean(self, row_map):
@@ -226,7 +226,7 @@ def test_a_look_past_the_releases_is_seen(monkeypatch):
                 self.kept[view] = rows
             return rows
 
-        patch.setattr(staged.Views, "behind", exact_basis)
+        patch.setattr(Views, "behind", exact_basis)
         wide = np.random.default_rng(0).standard_normal((400, 160)) * np.geomspace(1, 0.01, 160)
         options = {"center": None, "sketch": 128}
         _, _, seen, read = replayed(monkeypatch, wide, **options)

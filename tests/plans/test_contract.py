@@ -30,7 +30,7 @@ from stillspace.rows import (
     Summation,
     through_view,
 )
-from stillspace.run import run, staged
+from stillspace.run import run
 from tests.plans.kinds import (
     ADAPTIVE,
     BUDGET,
@@ -135,6 +135,7 @@ def test_every_release_is_seen_planned_and_recorded(name, monkeypatch):
     @dataclass(slots=True)
     class Kept(CeilingLedger):
         def __post_init__(self):
+            CeilingLedger.__post_init__(self)
             ledgers.append(self)
 
     monkeypatch.setattr(run_module, "CeilingLedger", Kept)
@@ -280,13 +281,13 @@ def _holds(value, secret, depth=0):
 
 @pytest.mark.parametrize("name", [name for name in STAGED if KINDS[name].paired])
 def test_the_pairing_stays_in_the_run(name, monkeypatch):
-    drawn, real = [], staged.draw_pairs
+    drawn, real = [], run_module.draw_pairs
 
     def draw_pairs(n, rng, columns):
         drawn.append(real(n, rng, columns))
         return drawn[-1]
 
-    monkeypatch.setattr(staged, "draw_pairs", draw_pairs)
+    monkeypatch.setattr(run_module, "draw_pairs", draw_pairs)
     plan = KINDS[name].plan
     before = repr(plan), hash(plan), pickle.dumps(plan)
     result = ran(name, plan=plan)
@@ -303,7 +304,7 @@ def test_the_pairing_stays_in_the_run(name, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in STAGED if KINDS[name].paired])
 def test_the_pairing_is_drawn_first_and_without_a_look(name, monkeypatch):
     """No row is read, and no word is drawn, before the pairing; other rows change nothing in it."""
-    drawn, real = [], staged.draw_pairs
+    drawn, real = [], run_module.draw_pairs
     looks = []
 
     def draw_pairs(n, rng, columns):
@@ -321,7 +322,7 @@ def test_the_pairing_is_drawn_first_and_without_a_look(name, monkeypatch):
             return kept(self, *args)
 
         monkeypatch.setattr(MemoryRows, method, looked)
-    monkeypatch.setattr(staged, "draw_pairs", draw_pairs)
+    monkeypatch.setattr(run_module, "draw_pairs", draw_pairs)
     ran(name)
     looks.clear()
     ran(name, X=1e3 * KINDS[name].rows[::-1])

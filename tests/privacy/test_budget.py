@@ -381,8 +381,8 @@ def test_foreign_databases_and_folders_are_left_alone(path, tmp_path):
 
 
 def test_a_later_format_is_refused(path, budget):
-    _change(path, "PRAGMA user_version=3")
-    with pytest.raises(BudgetError, match="has format 3; this version of stillspace reads 2"):
+    _change(path, "PRAGMA user_version=4")
+    with pytest.raises(BudgetError, match="has format 4; this version of stillspace reads 2 and 3"):
         budget.charge(gaussian(0.2), "replace-one")
 
 

@@ -9,11 +9,13 @@ import warnings
 import dask.array
 import dask.dataframe
 import distributed
+import h5py
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy import sparse
 
 from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace._frozen import FrozenArray
@@ -98,6 +100,21 @@ def test_collections_of_dask_give_the_bits_of_memory(client, cells, wanted, monk
     got, want = (rows.through(Sphere()) for rows in (table.as_rows(), MemoryRows.of(cells[:, :9])))
     V = np.eye(9, 2)
     assert np.array_equal(got.add(Glad(9, 2), V, None), want.add(Glad(9, 2), V, None))
+
+
+@pytest.mark.parametrize("center", [None, 0.1])
+def test_sparse_rows_on_a_cluster_have_the_bits_of_memory(client, tmp_path, center):
+    X = sparse.random(N, D, 0.02, format="csr", random_state=1, dtype=np.float32)
+    with h5py.File(tmp_path / "X.h5ad", "w") as file:
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", X.shape
+        group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr
+    V, chosen = random_basis(np.random.default_rng(1), D, 2), np.arange(5000)[::-1]
+    view = Affine.of(None if center is None else np.full(D, center)), Sphere()
+    table = on_cluster(tmp_path / "X.h5ad", client, partitions=3).as_rows()
+    got, want = (r.through(view[0]).through(view[1]) for r in (table, MemoryRows.of(X)))
+    for numbers in (None, chosen):
+        assert np.array_equal(*(r.add(Glad(D, 2), V, numbers) for r in (got, want)))
 
 
 def fit(X, **facts):

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from stillspace._checks import checked_bytes
 from stillspace._frozen import FrozenArray
-from stillspace._sizes import checked_bytes
 from stillspace.exceptions import DataFileError
 from stillspace.parts.queries import Glad, GladCost, SecondMoment
 from stillspace.rows import Affine, FileRows, MemoryRows, Project, RowTable, Sketch, Sphere

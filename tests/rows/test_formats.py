@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from stillspace.cli.app import app
 from stillspace.exceptions import DataFileError
-from stillspace.parts.queries import Glad
+from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.rows import Affine, FileRows, MemoryRows, RowTable, Sphere
 from stillspace.rows.sources import SUFFIXES, RowSource, open_source
 from stillspace.rows.sources.plink import rewritten
@@ -120,14 +120,15 @@ def test_rows_by_their_numbers(opened):
         assert np.array_equal(found, want[:, low:high], equal_nan=True)
 
 
+@pytest.mark.parametrize("center", [None, np.full(D, 0.3)])
 @pytest.mark.parametrize("rows_per_window", [17, 1000])
-def test_sums_have_the_bits_of_sums_in_memory(opened, rows_per_window):
+def test_sums_have_the_bits_of_sums_in_memory(opened, rows_per_window, center):
     source, X = opened
     V = random_basis(np.random.default_rng(3), D, 2)
     numbers = np.random.default_rng(4).integers(0, N, 200)
     rows = FileRows.open(source)
     rows.table.reader.rows = rows_per_window
-    view = (Affine.of(np.full(D, 0.3), holes=True), Sphere())
+    view = (Affine.of(center, holes=True), Sphere())
     got, want = (r.through(view[0]).through(view[1]) for r in (rows, MemoryRows.of(X)))
     for chosen in (None, numbers):
         sums = [r.add(Glad(D, 2), V, chosen) for r in (got, want)]
@@ -237,3 +238,27 @@ def test_the_command_converts(folder, tmp_path):
     again = CliRunner().invoke(app, ["convert", str(folder / "rows.bed"), str(tmp_path / "n.bed")])
     assert again.exit_code != 0
     assert "individual-major order already" in again.output
+
+
+@pytest.mark.parametrize("rows_per_window", [700, 10_000])
+def test_sparse_files_have_the_jobs_of_sparse_rows_in_memory(tmp_path, rows_per_window):
+    """Several blocks and jobs; chosen rows, too."""
+    n, columns = 9001, 300
+    X = sparse.random(n, columns, 0.02, format="csr", random_state=1, dtype=np.float32)
+    with h5py.File(tmp_path / "X.h5ad", "w") as file:
+        write_csr(file.create_group("X"), X)
+    rows = FileRows.open(tmp_path / "X.h5ad")
+    rows.table.reader.rows = rows_per_window
+    V = random_basis(np.random.default_rng(3), columns, 2)
+    got, want = (r.through(Sphere()) for r in (rows, MemoryRows.of(X)))
+    for chosen in (None, np.random.default_rng(4).integers(0, n, 5000)):
+        for query in (Glad(columns, 2), SecondMoment(columns)):
+            assert np.array_equal(*(r.add(query, V, chosen) for r in (got, want)))
+
+
+def test_parts_that_are_sparse_and_parts_that_are_not_make_no_table(tmp_path, dense, counts):
+    with h5py.File(tmp_path / "a.h5ad", "w") as file:
+        write_csr(file.create_group("X"), counts)
+    np.save(tmp_path / "b.npy", counts.toarray())
+    with pytest.raises(DataFileError, match="differ in their types"):
+        open_source(tmp_path)

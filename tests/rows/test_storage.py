@@ -9,7 +9,15 @@ from scipy import sparse
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.kernels import reference
 from stillspace.metrics import subspace_error
-from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
+from stillspace.parts.queries import (
+    Curvature,
+    CurvatureMatrix,
+    Glad,
+    IrlsPower,
+    Joint,
+    ScoreMoment,
+    SecondMoment,
+)
 from stillspace.rows import MemoryRows
 from tests.conftest import random_basis
 
@@ -52,10 +60,14 @@ def test_every_storage_type_gives_the_same_bits(rng, scaled, missing):
     }
     want = results["float64"].sphered()
     sums = [results["float64"].add(q, V, None) for q in (Glad(D, R), SecondMoment(D))]
-    for rows in results.values():
+    for name, rows in results.items():
         assert np.array_equal(rows.sphered(), want)
         for query, total in zip((Glad(D, R), SecondMoment(D)), sums, strict=True):
-            assert np.array_equal(rows.add(query, V, None), total)
+            found = rows.add(query, V, None)
+            if "csr" in name:  # the same terms in another order
+                np.testing.assert_allclose(found, total, rtol=1e-12, atol=1e-12)
+            else:
+                assert np.array_equal(found, total)
 
 
 @pytest.mark.parametrize("missing", [None, 1])
@@ -211,3 +223,57 @@ def test_a_zero_row_changes_no_neighbour(rng, dtype, columns):
         keep = np.setdiff1d(np.arange(37), [0, 9, 20])
         assert np.array_equal(got[keep], want[keep])
         assert not got[[0, 9, 20]].any()
+
+
+@pytest.mark.parametrize("r", [1, 2, 5, 9])
+@pytest.mark.parametrize("scale", [None, 3.0])
+def test_sparse_terms_have_the_bits_of_dense_ones(rng, r, scale):
+    """Cells that are not stored add exact zeros; near, zero and non-finite rows among them."""
+    columns = 21
+    V = random_basis(rng, columns, r)
+    X = rng.standard_normal((37, columns)) * (rng.random((37, columns)) < 0.3)
+    X[3], X[10, 4] = 0.0, np.nan
+    X[5:9] = (V @ rng.standard_normal((r, 4))).T  # on the subspace: their residuals are computed
+    stretch = None if scale is None else np.linspace(1.0, scale, columns)
+    dense, thin = (MemoryRows.prepare(A, scale=stretch) for A in (X, sparse.csr_array(X)))
+    newton = (Glad(columns, r), Curvature(columns, r, 0.3), CurvatureMatrix(columns, r, 0.3))
+    for query in (Glad(columns, r), IrlsPower(columns, r), ScoreMoment(columns, r), Joint(newton)):
+        for i in (0, 3, 6, 8, 10, 30):
+            chosen = np.array([i])
+            assert np.array_equal(dense.add(query, V, chosen), thin.add(query, V, chosen))
+        want = dense.add(query, V, None)
+        np.testing.assert_allclose(thin.add(query, V, None), want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("center", [None, 0.3])
+def test_sparse_sums_are_made_by_jobs_and_blocks_of_their_own(rng, center):
+    """Any number of threads, chosen rows, several blocks and jobs; rows that changed places."""
+    from threadpoolctl import threadpool_limits
+
+    n, columns, r = 9001, 300, 3
+    X = sparse.random(n, columns, 0.02, format="csr", random_state=1, dtype=np.float32)
+    V = random_basis(rng, columns, r)
+    middle = None if center is None else np.full(columns, center)
+    rows = MemoryRows.prepare(X, center=middle)
+    want = rows.add(Glad(columns, r), V, None)
+    with threadpool_limits(2):
+        assert np.array_equal(rows.add(Glad(columns, r), V, None), want)
+    assert np.array_equal(rows.add(Glad(columns, r), V, np.arange(n)), want)
+    dense = MemoryRows.prepare(X.toarray(), center=middle).add(Glad(columns, r), V, None)
+    np.testing.assert_allclose(want, dense, rtol=0, atol=1e-10)
+    swapped = np.arange(n)
+    swapped[[3, 700]] = swapped[[700, 3]]  # inside one job: the terms are the same
+    again = MemoryRows.prepare(X[swapped], center=middle).add(Glad(columns, r), V, None)
+    np.testing.assert_allclose(again, want, rtol=0, atol=1e-11)
+
+
+def test_a_column_that_stands_twice_makes_no_row_longer_than_its_bound(rng):
+    """SciPy's flag may be stale: the sum must not hold a row longer than the one measured."""
+    X = sparse.csr_matrix(np.eye(6)[[0, 1, 2]] + np.eye(6)[[1, 2, 3]])
+    assert X.has_canonical_format  # remembered from now on
+    X.indices[2:4] = 1
+    rows, V = MemoryRows.prepare(X), np.eye(6)[:, :2]
+    found = [rows.add(Glad(6, 2), V, np.array([i])) for i in range(3)]
+    assert rows.lengths()[1] == 0.0
+    assert not found[1].any()
+    assert all(np.linalg.norm(term) <= 1 + 1e-12 for term in found)

@@ -13,8 +13,15 @@ from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
 from stillspace.parts.sampling import Poisson
 from stillspace.plans.release import Release
 from stillspace.rows import STANDARD, MemoryRows, Summation
-from stillspace.rows.layout import JOB_CELLS, LOOP_BLOCK, Layout, loop_chain_length
-from stillspace.rows.sums import ExactSum, TreeSum, sum_of, total_of
+from stillspace.rows.layout import (
+    JOB_CELLS,
+    LONGEST_BLOCK,
+    LOOP_BLOCK,
+    SPARSE_JOB,
+    Layout,
+    loop_chain_length,
+)
+from stillspace.rows.sums import ExactSum, TreeSum, sum_of
 
 
 def as_fraction(total: ExactSum) -> list[Fraction]:
@@ -39,9 +46,9 @@ def test_words_hold_sums_to_the_last_bit_that_is_promised(rng, norm_bound):
 
 def test_any_order_and_any_grouping_gives_the_same_bits(rng):
     parts = rng.standard_normal((300, 5)) * np.exp2(rng.integers(-40, 10, (300, 5)))
-    want = total_of(parts, (5,), 1.0)
+    want = sum_of(parts, (5,), 1.0).value()
     for _ in range(5):
-        assert np.array_equal(total_of(parts[rng.permutation(300)], (5,), 1.0), want)
+        assert np.array_equal(sum_of(parts[rng.permutation(300)], (5,), 1.0).value(), want)
     groups = [ExactSum((5,), 1.0) for _ in range(3)]
     for i, part in enumerate(parts):
         groups[i % 3].add(part)
@@ -83,7 +90,7 @@ def along_the_tree(parts):
 def test_terms_without_a_bound_are_added_along_a_tree(rng, count):
     parts = rng.standard_normal((count, 3)) * np.exp2(rng.integers(-30, 900, (count, 3)))
     want = along_the_tree(list(parts))
-    assert np.array_equal(total_of(parts, (3,), np.inf), want)
+    assert np.array_equal(sum_of(parts, (3,), np.inf).value(), want)
     for pieces in (2, 3, 5):  # whoever adds which jobs
         cuts = [0, *sorted(rng.integers(0, count + 1, pieces - 1).tolist()), count]
         whole = TreeSum()
@@ -177,6 +184,12 @@ def test_no_job_is_longer_than_what_is_charged_for(D, r):
     assert here.job % here.block == 0
     assert here.job <= STANDARD.job_rows(D)
     assert 1 + here.block + here.job // here.block <= STANDARD.chain
+    thin = Layout.of(D, D * min(r, D), sparse=True)
+    assert thin.job <= STANDARD.job_rows(D)
+    assert thin.job >= SPARSE_JOB
+    assert thin.job % thin.block == 0
+    for block in (thin.block, LONGEST_BLOCK):  # made dense, or as they are stored
+        assert 1 + block + -(-thin.job // block) <= STANDARD.chain
     assert STANDARD.job_cells == JOB_CELLS
     assert lane_terms.WIDTH == LOOP_BLOCK
 

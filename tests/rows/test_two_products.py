@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from stillspace.kernels.jobs import ORTHONORMAL, near_of
-from stillspace.parts.queries import PRIVATE_NEAR, Glad
-from stillspace.plans.release import Release
-from stillspace.rows import MemoryRows
+from stillspace.kernels.jobs import ORTHONORMAL, measured, near_of
+from stillspace.kernels.reference import projected
+from stillspace.parts.queries import PRIVATE_NEAR, Curvature, Glad
+from stillspace.plans.release import Draw, JointRelease, Release
+from stillspace.rows import STANDARD, MemoryRows
 from tests.conftest import random_basis
 
 D, R = 40, 4
@@ -99,3 +100,61 @@ def test_replacing_a_row_leaves_other_jobs_alone(rng):
     one, two = (exact_terms(A[:, 7:8], V)[0] for A in (XT, other))
     release = Release(Glad(D, 2), n, 1.0)
     assert np.linalg.norm(sums[1] - sums[0] - (two - one)) <= 2 * release._summation_error()
+
+
+@pytest.mark.parametrize("near", [PRIVATE_NEAR, np.inf])
+def test_the_distance_of_a_tiny_row_is_its_own(rng, near):
+    """Rows in the ball may be so short that their squares vanish; rows beside them may be near."""
+    V = random_basis(rng, D, R)
+    close = V @ rng.standard_normal(R)
+    close /= np.linalg.norm(close)
+    for size in (1e-150, 1e-165, 1e-200, 5e-324):
+        tiny = size * np.abs(V[:, 0])
+        alone = measured(tiny[:, None], V, near)
+        for place in range(3):
+            XT = np.tile(close[:, None], (1, 3))
+            XT[:, place] = tiny
+            Y, distances = measured(XT, V, near)
+            assert np.array_equal(Y[:, place], alone[0][:, 0])
+            assert distances[place] == alone[1][0]
+
+
+class Asked:
+    """Rows that only remember what they were asked."""
+
+    def add(self, query, point, selection):
+        self.query = query
+        return np.zeros(query.shape)
+
+
+def test_rows_are_asked_the_query_whose_rounding_is_charged(rng):
+    """With very many rows the slack counts on smaller weights, so the sum must be made of them."""
+    many = {"size": 10**9, "z": 1.0, "relation": "add-or-remove-one"}
+    release, other = Release(Glad(D, R), **many), Release(Curvature(D, R, 0.5), **many)
+    assert release.asked.near > PRIVATE_NEAR
+    rows, V = Asked(), random_basis(rng, D, R)
+    zeros = np.zeros((D, R), dtype=np.int64)
+    release.apply(rows, V, Draw(None, zeros, release.sigma(0)))
+    assert rows.query == release.asked
+    both = JointRelease((release, other))
+    draws = (Draw(None, zeros, release.sigma(0)), Draw(None, zeros[0, 0], other.sigma(0)))
+    both.apply(rows, V, draws)
+    assert rows.query.queries == (release.asked, other.asked)
+
+
+@pytest.mark.parametrize(("D", "r"), [(40, 4), (4096, 30)])
+def test_rounding_of_the_projection_is_charged(rng, D, r):
+    """Against 80-bit arithmetic, and as a part of the slack by a formula of its own."""
+    V = random_basis(rng, D, r)
+    S = V @ rng.standard_normal((r, r)) + 1e-9 * rng.standard_normal((D, r))
+    wide, V80 = np.asarray(S, dtype=np.longdouble), np.asarray(V, dtype=np.longdouble)
+    exact = wide - V80 @ (V80.T @ wide)
+    off = np.linalg.norm(np.asarray(projected(S, V) - exact, dtype=np.float64))
+    u = 2.0**-53
+    projection = u * (np.sqrt(r) * (D / 8 + 5) + (r + 2) * (1 + np.sqrt(r))) * np.linalg.norm(S)
+    assert 0.0 < off <= projection
+    release = Release(Glad(D, r), 10**6)
+    J = STANDARD.job_rows(D)
+    relative = STANDARD.chain * u + projection / np.linalg.norm(S)
+    assert release._summation_error() >= J * relative / np.sqrt(PRIVATE_NEAR)
+    assert release._slack(1.0) >= 2 * release._summation_error()

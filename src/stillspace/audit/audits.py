@@ -8,8 +8,7 @@ from typing import Any, cast
 import numpy as np
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-from stillspace._checks import checked_whole
-from stillspace._shown import checked_words, is_word_of, shown
+from stillspace._checks import checked_whole, checked_words, described, is_word_of
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.audit.attacks import (
     ADVERSARIES,
@@ -76,7 +75,7 @@ def audit(
         subspace that a fit would publish.
     bounds : name or sequence of names, default=None
         "trade-off" (model-based: the plan's own curves), "clopper-pearson" (both error rates),
-        "accuracy" (the share of right guesses), "one-run" (several coins a run). Name them before
+        "accuracy" (the share of right guesses), "one-run" (several coins per run). Name them before
         you look: k of them share 1 − confidence. None means "one-run" for several canaries,
         otherwise "trade-off" if the claim is a curve and "clopper-pearson" if it is one pair.
     runs : int, default=2000
@@ -177,7 +176,7 @@ def _plan_target(
     random_state: int | None,
 ) -> Target:
     if not is_word_of(adversary, ADVERSARIES):
-        msg = f"Unknown adversary {shown(adversary)}; known: {', '.join(ADVERSARIES)}."
+        msg = f"Unknown adversary {described(adversary)}; known: {', '.join(ADVERSARIES)}."
         raise ValueError(msg)
     white = adversary == "white-box"
     if white and plan.event().non_private_reasons:
@@ -212,9 +211,9 @@ def _worst(
         if adversary == "white-box":
             value = float(np.mean([attack.information(rng) for _ in range(_PILOT)]))
         else:
-            seen = [[attack(np.array([c]), rng)[0] for _ in range(_PILOT_RUNS)] for c in (0, 1)]
-            spread = np.std(seen[0]) + np.std(seen[1])
-            value = float((np.mean(seen[1]) - np.mean(seen[0])) / max(spread, 1e-300))
+            pilot = [[attack(np.array([c]), rng)[0] for _ in range(_PILOT_RUNS)] for c in (0, 1)]
+            spread = np.std(pilot[0]) + np.std(pilot[1])
+            value = float((np.mean(pilot[1]) - np.mean(pilot[0])) / max(spread, 1e-300))
         found.append((value, tried))
     return max(found, key=lambda pair: pair[0])[1]
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import described, is_word_of
 from stillspace._typing import FloatArray
 from stillspace.parts.sampling import All, Poisson, Sampling
 from stillspace.plans.fixed import GivenStart, RunStart
@@ -94,7 +94,7 @@ def make_neighbours(
     """
     if not is_word_of(background, get_args(Background)):
         known = ", ".join(get_args(Background))
-        msg = f"Unknown background {shown(background)}; known: {known}."
+        msg = f"Unknown background {described(background)}; known: {known}."
         raise ValueError(msg)
     D, r, n = plan.n_columns, plan.n_components, table_size(plan)
     V, W = _home(plan, D, r)

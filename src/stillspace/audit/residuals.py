@@ -18,7 +18,7 @@ from stillspace._typing import FloatArray
 from stillspace.audit.neighbours import table_size
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import Seen
+from stillspace.plans.release import Observation
 from stillspace.rows import MemoryRows
 from stillspace.run import rows_for, run
 
@@ -101,12 +101,12 @@ def check_noise(
     runs: list[list[FloatArray]] = []
     by_release: dict[Any, list[FloatArray]] = {}
     for i in range(fits):
-        seen: list[Seen] = []
+        observations: list[Observation] = []
         seed = None if random_state is None else random_state + i
         rng = secure_generator() if seed is None else seeded_generator(seed)
-        run(plan, rows, rng, witness=seen.append)
+        run(plan, rows, rng, witness=observations.append)
         runs.append([])
-        for part in seen:
+        for part in observations:
             found = _standardised(part)
             runs[-1] += found
             by_release.setdefault(part.release.query, []).extend(found)
@@ -132,20 +132,21 @@ def _rows(plan: AnyPlan, X: Any) -> MemoryRows:
     return rows_for(plan, np.asarray(X, dtype=np.float64))
 
 
-def _standardised(seen: Seen) -> list[FloatArray]:
+def _standardised(observation: Observation) -> list[FloatArray]:
     """Return the residuals of each iteration in units of their standard deviation.
 
     They are flat, and in the order in which the noise was drawn.
     """
-    release = seen.release
+    release = observation.release
     noise = release.query.noise
     precision = noise.in_drawn_order(noise.precision)
     found = []
-    for i, point in enumerate(seen.points):
-        chosen = None if seen.selections is None else seen.selections[i]
+    for i, point in enumerate(observation.points):
+        chosen = None if observation.selections is None else observation.selections[i]
         with np.errstate(all="ignore"):
-            exact = seen.rows.add(release.query, point, chosen)
-        residual = (seen.released[i] * release.divisor - exact) / release.sigma(seen.first + i)
+            exact = observation.rows.add(release.query, point, chosen)
+        sigma = release.sigma(observation.first + i)
+        residual = (observation.released[i] * release.divisor - exact) / sigma
         found.append(np.asarray(noise.in_drawn_order(residual) * np.sqrt(precision)))
     return found
 

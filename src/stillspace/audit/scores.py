@@ -18,7 +18,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.audit.neighbours import Neighbours
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
-from stillspace.plans.release import Release, Seen
+from stillspace.plans.release import Observation, Release
 from stillspace.rows import Affine, MemoryRows, Sphere, through_view
 from stillspace.rows.maps import View
 
@@ -51,43 +51,43 @@ class WhiteBox:
         self.information = np.zeros(len(self._ones))
         """Σ ‖difference of the terms‖²/σ², times the squared rate of a canary: what there was."""
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, observation: Observation) -> None:
         """Take in what iterations released."""
-        if _maps_rows(seen.view):
-            self._compare_tables(seen)
+        if _maps_rows(observation.view):
+            self._compare_tables(observation)
             return
-        release, count = seen.release, len(seen.points)
+        release, count = observation.release, len(observation.points)
         query, copies = release.query, self._neighbours.copies
-        base, swap = self._base(seen)
-        R = seen.released.reshape(count, -1) * release.divisor - base
-        t1 = copies * terms(query, self._ones, seen.points) - swap
+        base, swap = self._base(observation)
+        R = observation.released.reshape(count, -1) * release.divisor - base
+        t1 = copies * terms(query, self._ones, observation.points) - swap
         t0 = np.zeros_like(t1)
         if self._others is not None:
-            t0 = copies * terms(query, self._others, seen.points) - swap
-        weights = query.noise.precision.ravel() / _sigmas(seen)[:, None] ** 2
+            t0 = copies * terms(query, self._others, observation.points) - swap
+        weights = query.noise.precision.ravel() / _sigmas(observation)[:, None] ** 2
         times, log_odds = _times_drawn(release)
         self.scores += _log_ratio(R, t1, weights, times, log_odds)
         self.scores -= _log_ratio(R, t0, weights, times, log_odds)
         rate = 1.0 if len(times) == 1 else 1.0 - exp(log_odds[0])
         self.information += rate**2 * np.einsum("ks,kms->m", weights, (t1 - t0) ** 2)
 
-    def _compare_tables(self, seen: Seen) -> None:
+    def _compare_tables(self, observation: Observation) -> None:
         """Take in a release of mapped rows: both tables go through the maps that were used.
 
         The pairing is taken as known, which makes the adversary stronger than it is.
         """
-        release = seen.release
+        release = observation.release
         if len(self.scores) != 1 or type(release.sampling) is not All:
             msg = "Mapped rows are audited with one canary, and where all rows are read."
             raise ValueError(msg)
         sums = []
         with np.errstate(all="ignore"):
             for table in self._tables:
-                rows = through_view(MemoryRows.of(table), seen.view, seen.pairs)
-                sums.append([rows.add(release.query, p, None).ravel() for p in seen.points])
+                rows = through_view(MemoryRows.of(table), observation.view, observation.pairs)
+                sums.append([rows.add(release.query, p, None).ravel() for p in observation.points])
         without, with_one = np.array(sums)
-        R = seen.released.reshape(len(seen.points), -1) * release.divisor - without
-        weights = release.query.noise.precision.ravel() / _sigmas(seen)[:, None] ** 2
+        R = observation.released.reshape(len(observation.points), -1) * release.divisor - without
+        weights = release.query.noise.precision.ravel() / _sigmas(observation)[:, None] ** 2
         gap = with_one - without
         square = float(np.sum(weights * gap**2))
         self.scores += float(np.sum(weights * R * gap)) - 0.5 * square
@@ -99,45 +99,48 @@ class WhiteBox:
         table = self._neighbours.table
         return table(np.array([False])), table(np.array([True]))
 
-    def _base(self, seen: Seen) -> tuple[FloatArray, FloatArray | float]:
+    def _base(self, observation: Observation) -> tuple[FloatArray, FloatArray | float]:
         """Return the sums of the known rows, and the terms that a drawn canary replaces."""
-        query, sampling = seen.release.query, seen.release.sampling
+        query, sampling = observation.release.query, observation.release.sampling
         known = self._neighbours.known
         if isinstance(sampling, All | Poisson):
-            return self._summed(seen) if known is None else self._counted(seen), 0.0
+            return self._summed(observation) if known is None else self._counted(observation), 0.0
         if known is None or len(known[0]) > 1:
             msg = (
                 "With batches of a fixed size the known rows must be equal to each other: how many "
                 "of them are drawn tells whether the canary was. Use zeros or copies."
             )
             raise ValueError(msg)
-        each = terms(query, known[0], seen.points)
-        return seen.release.divisor * each[:, 0], each
+        each = terms(query, known[0], observation.points)
+        return observation.release.divisor * each[:, 0], each
 
-    def _summed(self, seen: Seen) -> FloatArray:
+    def _summed(self, observation: Observation) -> FloatArray:
         """Return the sums of many different rows, as a release would add them."""
-        rows, query = self._neighbours.rest_rows, seen.release.query
+        rows, query = self._neighbours.rest_rows, observation.release.query
         with np.errstate(all="ignore"):
-            sums = [rows.add(query, p, self._chosen(seen, k)) for k, p in enumerate(seen.points)]
+            sums = [
+                rows.add(query, p, self._chosen(observation, k))
+                for k, p in enumerate(observation.points)
+            ]
         return np.array(sums).reshape(len(sums), -1)
 
-    def _counted(self, seen: Seen) -> FloatArray:
+    def _counted(self, observation: Observation) -> FloatArray:
         """Return the sums where there are few different rows, as multiples of their terms."""
         assert self._neighbours.known is not None
         rows, which = self._neighbours.known
-        counts = np.empty((len(seen.points), len(rows)))
+        counts = np.empty((len(observation.points), len(rows)))
         counts[:] = np.bincount(which, minlength=len(rows))
-        if seen.selections is not None:
+        if observation.selections is not None:
             for k in range(len(counts)):
-                counts[k] = np.bincount(which[self._chosen(seen, k)], minlength=len(rows))
-        found = terms(seen.release.query, rows, seen.points)
+                counts[k] = np.bincount(which[self._chosen(observation, k)], minlength=len(rows))
+        found = terms(observation.release.query, rows, observation.points)
         return np.asarray(np.einsum("km,kms->ks", counts, found))
 
-    def _chosen(self, seen: Seen, k: int) -> IntArray | None:
+    def _chosen(self, observation: Observation, k: int) -> IntArray | None:
         """Return which known rows were drawn; whether the canary was stays secret."""
-        if seen.selections is None:
+        if observation.selections is None:
             return None
-        chosen = seen.selections[k]
+        chosen = observation.selections[k]
         return np.asarray(chosen[chosen < len(self._neighbours.rest)])
 
 
@@ -146,11 +149,11 @@ def _maps_rows(view: View) -> bool:
     return any(row_map not in (Affine(), Sphere()) for row_map in view)
 
 
-def _sigmas(seen: Seen) -> FloatArray:
-    release, count = seen.release, len(seen.points)
+def _sigmas(observation: Observation) -> FloatArray:
+    release, count = observation.release, len(observation.points)
     if not isinstance(release.z, tuple):
-        return np.full(count, release.sigma(seen.first))
-    return np.array([release.sigma(k) for k in range(seen.first, seen.first + count)])
+        return np.full(count, release.sigma(observation.first))
+    return np.array([release.sigma(k) for k in range(observation.first, observation.first + count)])
 
 
 def _log_ratio(

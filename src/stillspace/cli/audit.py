@@ -32,7 +32,7 @@ _Components = Annotated[
     int | None, typer.Option("--components", "-r", help="Of the subspace. Default 1.")
 ]
 _NIter = Annotated[int | None, typer.Option(help="Number of iterations.")]
-_BatchSize = Annotated[int | None, typer.Option(help="Rows a step, if sampled.")]
+_BatchSize = Annotated[int | None, typer.Option(help="Rows per step, if sampled.")]
 _Sampling = Annotated[
     str | None,
     typer.Option(

@@ -95,6 +95,9 @@ def show(
     entries = found.entries()
     if entries:
         out(_table(found))
+    if rights := found.rights.all():
+        resumed = sum(right.resumed for right in rights)
+        say("Journals:", f"{len(rights)} charges are of fits with a journal, resumed {resumed} ×.")
     say("Head:", f"{found.head() or 'none yet'} (note it elsewhere; --head checks it)")
 
 
@@ -163,6 +166,10 @@ def _content(found: Budget) -> dict[str, Any]:
                 "hash": entry.hash,
             }
             for entry, share in zip(found.entries(), found.shares(), strict=True)
+        ],
+        "journals": [
+            {"entry": right.entry, "answers": right.answers, "resumed": right.resumed}
+            for right in found.rights.all()
         ],
     }
 

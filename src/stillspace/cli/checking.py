@@ -13,6 +13,8 @@ from stillspace.cli.data import Format, Table, read_table
 from stillspace.exceptions import DataFileError
 
 LEAST_ROWS_OF_IDS = 20
+MOST_COLUMNS = 12
+"""Columns with missing cells that are listed by name."""
 WIDE_UNITS = 30.0
 """From this ratio of the largest to the smallest spread on, columns have different units."""
 
@@ -21,7 +23,7 @@ def findings(file: Path, asked: Format) -> dict[str, Any]:
     """Return what was found, as JSON values."""
     table, texts = _without_texts(file, asked)
     X = _cells(table)
-    names = _names(table, asked)
+    names = _names(table, replace(asked, drop=(*asked.drop, *texts)))
     missing = np.isnan(X).sum(axis=0)
     finite = np.where(np.isfinite(X), X, np.nan)
     spread = _spread(finite)
@@ -97,22 +99,34 @@ def say_findings(file: Path, found: dict[str, Any]) -> None:
     """Say what was found, and how to read the file."""
     say("Table:", f"{found['rows']} rows, {found['columns']} columns of numbers.")
     if found["text_columns"]:
-        columns = ", ".join(found["text_columns"])
-        say("Text:", f"columns {columns} hold text; leave them out (--drop), or --label.")
+        texts = [f"column {c}" if c.isdecimal() else c for c in found["text_columns"]]
+        say("Text:", f"{', '.join(texts)}; leave such columns out with --drop, --id or --label.")
     if found["like_ids"]:
-        say("Ids:", f"{', '.join(found['like_ids'])}: whole numbers, each once; --id or --drop.")
+        ids = ", ".join(found["like_ids"])
+        say("Ids:", f"{ids}; every value is a whole number and appears once. Leave ids out (--id).")
     if found["constant"]:
-        say("Constant:", ", ".join(found["constant"]) + "; such a column carries nothing.")
+        constant = ", ".join(found["constant"])
+        say("Constant:", f"{constant}; every row has the same value, so leave it out with --drop.")
     if found["missing"]:
-        shown = ", ".join(f"{name} {count}" for name, count in list(found["missing"].items())[:12])
-        say("Missing:", f"{shown}; {found['rows_with_missing']} rows have a missing cell.")
+        say("Missing:", f"{_counted(found['missing'])}. Rows with a missing cell: "
+            f"{found['rows_with_missing']}.")  # fmt: skip
     if found["rows_with_infinity"]:
-        say("Infinite:", f"{found['rows_with_infinity']} rows; they count as zero rows.")
+        rows = found["rows_with_infinity"]
+        say("Infinite:", f"{rows} rows hold infinity; a private fit counts them as rows of zeros.")
     if found["spread_ratio"] > WIDE_UNITS:
         ratio = f"{found['spread_ratio']:.3g}"
-        say("Units:", f"spreads differ {ratio} times: the columns have different units.")
+        say("Units:", f"the widest column spreads {ratio} times as far as the narrowest. The "
+            "columns have different units.")  # fmt: skip
     if found["format"]:
         options = " ".join(f"{n} '{v}'" if v else n for n, v in found["format"])
         say("Read it by:", f"stillspace fit {file} {options} …")
     else:
-        out("The file tells its own format.")
+        out("The file says its own format: no option is needed to read it.")
+
+
+def _counted(missing: dict[str, int]) -> str:
+    """Return the columns with most missing cells, with their counts."""
+    most = sorted(missing.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name}: {count}" for name, count in most[:MOST_COLUMNS])
+    more = len(most) - MOST_COLUMNS
+    return f"{shown}, and {more} more columns" if more > 0 else shown

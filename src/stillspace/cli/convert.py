@@ -28,7 +28,7 @@ def convert(
         msg = "convert takes two names that end in .bed: the file to read and the file to write."
         raise UsageError(msg)
     # Only here: numba takes a while to import, and --help need not wait for it.
-    from stillspace._sizes import checked_bytes  # noqa: PLC0415
+    from stillspace._checks import checked_bytes  # noqa: PLC0415
     from stillspace.exceptions import DataFileError  # noqa: PLC0415
     from stillspace.rows.sources.plink import rewritten  # noqa: PLC0415
 

@@ -143,11 +143,20 @@ def read_table(file: Path, asked: Format, *, hidden: bool = False) -> Table:
         _check_text_options(file, asked)
         if name.endswith(_ARROW):
             return _arrow(file, asked)
-        return _other(file, asked, name)
+        _check_known(file, name)
+        return _other(file, asked, name, hidden)
     except DataFileError as error:
         raise DataError(_with_remedy(error)) from None
     except ImportError as error:
         raise DataError(str(error)) from None
+
+
+def _check_known(file: Path, name: str) -> None:
+    from stillspace.rows.sources.opening import SUFFIXES  # noqa: PLC0415
+
+    if not file.is_dir() and not name.endswith((*SUFFIXES, ".npz")):
+        msg = f"{file} has no format that can be read; save the table as .csv, .parquet or .npy."
+        raise DataFileError(msg)
 
 
 def _with_remedy(error: DataFileError) -> str:
@@ -199,8 +208,8 @@ class _NamedInput:
 
 
 def _check_text_options(file: Path, asked: Format) -> None:
-    told = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
-    if any(value is not None for value in told):
+    given = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
+    if any(value is not None for value in given):
         options = "--header, --delimiter, --decimal and --encoding"
         msg = f"{options} are for text files, and {file.name} is none; leave them out."
         raise UsageError(msg)
@@ -238,18 +247,18 @@ def _arrow(file: Path, asked: Format) -> Table:
     from stillspace.rows.sources.dialect import NoNumberError  # noqa: PLC0415
 
     kind = "parquet" if file.name.lower().endswith((".parquet", ".pq")) else "ipc"
+    format_name = "Parquet" if kind == "parquet" else "Arrow"
     try:
         data = ds.dataset(file, format=kind)
     except (pa.ArrowException, OSError):
-        msg = f"{file} is no readable {kind} file; write the file again."
+        msg = f"{file} is no readable {format_name} file; write the file again."
         raise DataFileError(msg) from None
     names = list(data.schema.names)
     chosen = [names[j] for j in _chosen(asked, names, len(names), file)]
     for name in chosen:
-        if pa.types.is_string(data.schema.field(name).type) or pa.types.is_large_string(
-            data.schema.field(name).type
-        ):
-            error = NoNumberError(f"Column {name!r} of {file} holds text")
+        held = _what_is_no_number(data.schema.field(name).type)
+        if held:
+            error = NoNumberError(f"Column {name!r} of {file} holds {held}")
             error.column = name
             raise error
     place = _places(names, len(names), file)
@@ -261,13 +270,27 @@ def _arrow(file: Path, asked: Format) -> Table:
     return Table(open_source(file, columns=chosen), tuple(chosen), texts)
 
 
-def _other(file: Path, asked: Format, name: str) -> Table:
+def _what_is_no_number(kind: Any) -> str:
+    """Return what a column holds if it holds no numbers: text, dates, …"""
+    import pyarrow as pa  # noqa: PLC0415
+
+    kinds = pa.types
+    if kinds.is_boolean(kind) or kinds.is_integer(kind) or kinds.is_floating(kind):
+        return ""
+    if kinds.is_dictionary(kind):
+        return "categories"
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return "text"
+    return "dates or times" if kinds.is_temporal(kind) else f"values of type {kind}"
+
+
+def _other(file: Path, asked: Format, name: str, hidden: bool) -> Table:
     """Open an array of any other format; columns are chosen by number, or by name if it has any."""
     import numpy as np  # noqa: PLC0415
 
     from stillspace.rows.sources import open_source  # noqa: PLC0415
 
-    source: Any = _npz(file) if name.endswith(".npz") else open_source(file)
+    source: Any = _npz(file) if name.endswith(".npz") else open_source(file, hidden=hidden)
     names = getattr(source, "names", None)
     if asked.columns is None and not asked.drop and not asked.texts:
         return Table(source, names)

@@ -57,7 +57,8 @@ def _say_released(fitted: Any) -> None:
         shown = ", ".join(f"{value:.3g}" for value in scree.values[:10])
         say("Scree:", f"{shown} (noise lifts a value by up to {scree.noise:.2g})")
     if score_map is not None:
-        cells = " × ".join(map(str, score_map.shares.shape))
+        cells = " × ".join(map(str, score_map.maps[0][1].shape))
+        cells = f"{len(score_map.maps)} times {cells}" if score_map.labels else cells
         say("Map:", f"{cells} cells of scores up to {score_map.length:.3g}; see stillspace report.")
     if getattr(fitted, "distance_quantiles_", None) is not None:
         levels = ("25", "50", "75", "90", "95", "97.5")

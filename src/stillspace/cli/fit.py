@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import UsageError, command, out_json, say
+from stillspace.cli.console import DataError, UsageError, command, out_json, say
 from stillspace.cli.data import (
     Columns,
     DataFile,
@@ -63,6 +63,14 @@ _Budget = Annotated[
     Path | None,
     typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
 ]
+_Journal = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep every answer here, so that the same command goes on if it is killed; a private "
+        "fit needs --budget.",
+    ),
+]
 _WithoutPrivacy = Annotated[
     bool,
     typer.Option(
@@ -73,7 +81,9 @@ _Algorithm = Annotated[str, typer.Option(help="A named algorithm; a wrong name l
 _NIter = Annotated[
     int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
 ]
-_BatchSize = Annotated[int | None, typer.Option(help="Rows a step, for the stochastic algorithms.")]
+_BatchSize = Annotated[
+    int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
+]
 _CENTERS = ("auto", "private", "pairs", "median")
 _Center = Annotated[
     str,
@@ -94,6 +104,13 @@ _Summary = Annotated[
     typer.Option(
         help="variances, distances, scores (a map) or scree: a private summary, for a twentieth "
         "of the budget each; or certificate, for a fifth; may be repeated."
+    ),
+]
+_LabelValue = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --label and --summary scores: a label that is public; repeat it for each. The "
+        "map is then released per label; all other labels are counted together."
     ),
 ]
 _Scale = Annotated[
@@ -123,6 +140,7 @@ def fit(
     public_size: _PublicSize = None,
     rows_per_person: _RowsPerPerson = 1,
     budget: _Budget = None,
+    journal: _Journal = None,
     without_privacy: _WithoutPrivacy = False,
     algorithm: _Algorithm = "auto",
     n_iter: _NIter = None,
@@ -131,6 +149,7 @@ def fit(
     radius: _Radius = None,
     sketch: _Sketch = "auto",
     summary: _Summary = None,
+    label_value: _LabelValue = None,
     scale: _Scale = "auto",
     columns: Columns = None,
     drop: Drop = None,
@@ -165,6 +184,7 @@ def fit(
         "radius": radius,
         "sketch": sketch,
         "summaries": tuple(summary or ()),
+        "labels": tuple(label_value) if label_value else None,
     }
     # What needs no library comes first, then what needs no table, then what needs its columns.
     _check_promise(private, without_privacy)
@@ -174,11 +194,15 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     check_positive("--radius", radius)
+    if journal is not None and budget is None and not without_privacy:
+        msg = "--journal needs --budget: the ledger counts what was published."
+        raise UsageError(msg)
     private["sketch"] = _sketch(sketch)
     common: dict[str, Any] = {
         "n_components": whole_number("--components", components, ("auto",), 1),
         "algorithm": algorithm,
         "batch_size": batch_size,
+        "journal": journal,
         "center": _center(center, without_privacy),
         "scale": _scale(scale, without_privacy),
     }
@@ -186,13 +210,42 @@ def fit(
     _check_files(file, model, force)
     _check_key(key)
     _check_words(algorithm, private["summaries"], without_privacy)
+    _check_labels(private, label)
     private["budget"] = _ledger(budget)
-    table = read_table(file, asked, hidden=relation == "add-or-remove-one")
+    hidden = relation == "add-or-remove-one"
+    table = read_table(file, asked, hidden=hidden)
+    if not hidden:  # the number of rows is public
+        _check_rows(file, table)
     for name in ("center", "scale"):
         if not isinstance(common[name], str):
             common[name] = per_column(f"--{name}", common[name], table.n_columns)
-    fitted = _fitted(table, common, n_iter, None if without_privacy else private)
+    y = None if private["labels"] is None else _labels(table, label)
+    fitted = _fitted(table, y, common, n_iter, None if without_privacy else private)
     _report(fitted, _stored(fitted, model, key), as_json)
+
+
+def _check_rows(file: Path, table: Table) -> None:
+    rows = int(table.X.shape[0])
+    if rows < 2:
+        msg = f"{file} has {rows} row{'s' if rows != 1 else ''}; a fit needs at least two."
+        raise DataError(msg)
+
+
+def _check_labels(private: dict[str, Any], label: str | None) -> None:
+    """Refuse labels that no map would show, before the table is read."""
+    if private["labels"] is None:
+        return
+    if label is None or "scores" not in private["summaries"]:
+        msg = "--label-value needs --label COLUMN and --summary scores."
+        raise UsageError(msg)
+
+
+def _labels(table: Table, label: str | None) -> list[str]:
+    """Return the label of every row."""
+    if label not in table.texts:
+        msg = "--label-value needs a file with named columns, one of which is given by --label."
+        raise UsageError(msg)
+    return table.texts[label]
 
 
 def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
@@ -250,7 +303,7 @@ def _check_key(key: Path | None) -> None:
 
 def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bool) -> None:
     """Refuse an unknown algorithm or summary before the table is read."""
-    from stillspace._shown import checked_words  # noqa: PLC0415
+    from stillspace._checks import checked_words  # noqa: PLC0415
     from stillspace.recipes import known_recipe  # noqa: PLC0415
     from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 
@@ -292,7 +345,11 @@ def _scale(text: str, without_privacy: bool) -> Any:
 
 
 def _fitted(
-    table: Table, common: dict[str, Any], n_iter: int | None, private: dict[str, Any] | None
+    table: Table,
+    y: list[str] | None,
+    common: dict[str, Any],
+    n_iter: int | None,
+    private: dict[str, Any] | None,
 ) -> Model:
     from stillspace.estimators import PrivateRobustPCA, RobustPCA  # noqa: PLC0415
 
@@ -302,7 +359,7 @@ def _fitted(
     else:
         estimator = PrivateRobustPCA(**common, n_iter=n_iter, **private)
     estimator.set_params(verbose=True)  # the progress of a long fit, on a terminal alone
-    estimator.fit(table.X)
+    estimator.fit(table.X, y)
     if table.names is not None:
         import numpy as np  # noqa: PLC0415
 

@@ -6,8 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 
-from stillspace._checks import checked_delta, checked_epsilon, checked_positive, checked_whole
-from stillspace._limits import RELATIONS
+from stillspace._checks import (
+    RELATIONS,
+    checked_delta,
+    checked_epsilon,
+    checked_positive,
+    checked_whole,
+)
 from stillspace.cli.console import UsageError
 
 

@@ -81,7 +81,11 @@ def plan(
     )
     made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
     if as_json:
-        facts_of_it = {"plan": made.in_words(), "useful": found.useful, "in_words": str(found)}
+        facts_of_it = {
+            "plan": made.in_words(),
+            "useful": found.useful,
+            "in_words": str(found),
+        }
         numbers = {"error": found.error, "kappa": found.kappa, "private_pca_error": found.pca_error}
         out_json({**facts_of_it, **numbers, "epsilon": epsilon, "delta": found.delta})
         return
@@ -106,7 +110,7 @@ def plan(
 
 def _sketch_in_words(rows: int, epsilon: float, delta: float, memory: str) -> str:
     """Return to how many columns a fit projects wide rows, and what a limit on memory costs."""
-    from stillspace._sizes import checked_bytes  # noqa: PLC0415
+    from stillspace._checks import checked_bytes  # noqa: PLC0415
     from stillspace.estimators._width import auto_width, too_narrow, widest  # noqa: PLC0415
     from stillspace.privacy import mu_from_budget  # noqa: PLC0415
 

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._checks import checked_number, checked_whole
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import checked_number, checked_whole, described, is_word_of
 from stillspace._typing import FloatArray
 
 __all__ = ["Haystack", "make_haystack"]
@@ -183,7 +182,8 @@ def _check_outliers(
     """Return rank and spread; an option that the kind would ignore is refused."""
     if not is_word_of(kind, get_args(OutlierKind)):
         raise ValueError(
-            f"outliers={shown(kind)} is not known: give one of {', '.join(get_args(OutlierKind))}."
+            f"outliers={described(kind)} is not known: "
+            f"give one of {', '.join(get_args(OutlierKind))}."
         )
     if rank is not None and kind != "low-rank":
         raise ValueError(

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_array, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
 
+from stillspace._checks import described
 from stillspace._html import facts_in_html, facts_in_text
-from stillspace._shown import shown
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._files import blocks
 from stillspace.estimators._summary import facts_of
@@ -65,7 +65,9 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_kind(X)
         X = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
         if X.shape[1] != len(self.components_):
-            msg = f"X must have {len(self.components_)} columns, one a component, got {X.shape[1]}."
+            msg = (
+                f"X must have {len(self.components_)} columns, one per component, got {X.shape[1]}."
+            )
             raise ValueError(msg)
         return cast(AnyArray, X @ self.components_ * self.scale_ + self.center_)
 
@@ -132,11 +134,13 @@ def merged_options(named: dict[str, Any], options: Any) -> dict[str, Any]:
     if options is None:
         return named
     if not isinstance(options, Mapping):
-        msg = f"algorithm_options must be a mapping of names to values, got {shown(options)}."
+        msg = f"algorithm_options must be a mapping of names to values, got {described(options)}."
         raise TypeError(msg)
     for name in options:
         if name in named:
-            msg = f"{shown(name)} has a parameter of its own; leave it out of algorithm_options."
+            msg = (
+                f"{described(name)} has a parameter of its own; leave it out of algorithm_options."
+            )
             raise ValueError(msg)
     return {**named, **options}
 
@@ -154,7 +158,7 @@ def generator(random_state: Any) -> np.random.Generator:
     if not whole or not 0 <= int(random_state) < 2**256:
         msg = (
             "random_state must be None, a whole number of at least 0 and below 2**256, a "
-            f"RandomState or a Generator, got {shown(random_state)}."
+            f"RandomState or a Generator, got {described(random_state)}."
         )
         raise ValueError(msg)
     return seeded_generator(int(random_state))

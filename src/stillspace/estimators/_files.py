@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from stillspace._sizes import checked_bytes, in_words
+from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._sampling import EXTREME
 from stillspace.rows import RowTable
@@ -28,12 +28,15 @@ MISSING = -(2.0**100)
 """What stands for a missing cell while a table is read from a file: float32 has it, too."""
 
 
-def opened(X: Any, estimator: BaseEstimator) -> Any:
-    """Return a table for a path, a handle or a source, and anything else as it is."""
+def opened(X: Any, estimator: BaseEstimator, *, hidden: bool = False) -> Any:
+    """Return a table for a path, a handle or a source, and anything else as it is.
+
+    `hidden`: the number of rows is secret.
+    """
     memory = getattr(estimator, "memory", None)
     if memory is not None:
         checked_bytes("memory", memory, LEAST_MEMORY)
-    return RowTable.of(X, memory) if is_source(X) else X
+    return RowTable.of(X, memory, hidden=hidden) if is_source(X) else X
 
 
 def check_table(
@@ -197,7 +200,7 @@ def robust_table(table: RowTable, algorithm: str, code: float | None) -> tuple[A
     whole = in_memory(table)
     if whole is not None:
         return whole, code
-    needed = in_words(8 * table.shape[0] * table.shape[1] * COPIES)
+    needed = bytes_in_words(8 * table.shape[0] * table.shape[1] * COPIES)
     if facts.extreme:
         msg = (
             f"The cells have an extreme magnitude ({facts.peak:.1g}): divide them by a public "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from math import isnan, nan
 from typing import Any, Self
@@ -12,12 +13,19 @@ import numpy.typing as npt
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stillspace._checks import checked_choice, checked_flag, checked_positive, checked_whole
-from stillspace._shown import checked_words
-from stillspace._sizes import checked_bytes
+from stillspace._checks import (
+    checked_bytes,
+    checked_choice,
+    checked_flag,
+    checked_positive,
+    checked_whole,
+    checked_words,
+)
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
+from stillspace.estimators._journal import check_private_journal, checked_journal, paid
+from stillspace.estimators._labels import check_labels
 from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._units import (
     WORDS,
@@ -52,7 +60,7 @@ from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
 from stillspace.recipes import Facts, known_recipe
 from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
-from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
+from stillspace.rows import Affine, Clip, LabelledRows, Pairs, Sketch, Sphere, label_codes
 from stillspace.rows.maps import View, width
 from stillspace.rows.progress import progress
 from stillspace.run import Result, most_passes, run
@@ -75,9 +83,9 @@ COLLAPSED = 0.95
 """Of the rows' second moment on the sphere: the share of one direction that calls for a word."""
 
 _COLLAPSED = (
-    "Nearly all rows point into one direction from the centre, so that the other components rest "
-    "on what little is left; a column in large units or an unknown centre often causes this: give "
-    "center and scale, or leave them at 'auto'."
+    "Nearly all rows point in one direction from the centre, so the other components rest on very "
+    "little. A column in large units or an unknown centre often causes this. Give center and "
+    "scale, or leave both at 'auto'."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
@@ -96,11 +104,13 @@ class PrivateEstimator(SubspaceEstimator):
     missing_code: float | None
     sketch: int | str | Sketch | None
     summaries: tuple[str, ...]
+    labels: tuple[Any, ...] | None
     neighboring_relation: str
     public_size: int | None
     rows_per_person: int
     nonfinite: str
     budget: Budget | None
+    journal: str | os.PathLike[str] | None
     memory: int | str | None
     verbose: bool
     random_state: Any
@@ -109,6 +119,7 @@ class PrivateEstimator(SubspaceEstimator):
     def _fit(
         self,
         X: Any,
+        y: Any,
         algorithm: str,
         options: Mapping[str, Any],
         *,
@@ -120,9 +131,12 @@ class PrivateEstimator(SubspaceEstimator):
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
-        verbose = checked_flag("verbose", self.verbose)
+        verbose, path = checked_flag("verbose", self.verbose), checked_journal(self.journal)
+        check_private_journal(path, self.budget, algorithm)
         charged = self.budget is not None
-        source = source_of(opened(X, self), hidden=hidden, finite=raising, charged=charged)
+        given = opened(X, self, hidden=hidden)
+        source = source_of(given, hidden=hidden, finite=raising, charged=charged)
+        check_labels(y, self.labels, source.shape[0], self.summaries)
         n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
         plan = self._plan(
@@ -139,23 +153,21 @@ class PrivateEstimator(SubspaceEstimator):
         source.check(plan)
         rng = generator(self.random_state)
         reasons = self._not_private_because(calibration)
-        receipt = None
+        receipt, journal, stated = None, None, source.stated
         if self.budget is not None:
             # The event is also a ceiling of what runs. No cell was read so far; a charge stays,
             # come what may.
-            entry = self.budget.charge(
-                plan.event(),
-                plan.relation,
-                name=algorithm,
-                delta=delta,
-                plan=fingerprint(plan),
-                not_private_because=reasons,
-            )
-            receipt = self.budget.receipt(entry)
+            about = {"name": algorithm, "delta": delta, "plan": fingerprint(plan)}
+            charge = {**about, "not_private_because": reasons}
+            found = paid(path, self.budget, plan, charge)
+            receipt, journal = self.budget.receipt(found.entry), found.journal
+            stated = (*stated, *found.stated)
         with progress(verbose, most_passes(plan)):
             rows = source.rows(self)
+            if self.labels is not None:
+                rows = LabelledRows(rows, label_codes(y, self.labels))
             # From here on a row is read only through a Release.
-            result = run(plan, rows, rng)
+            result = run(plan, rows, rng, journal=journal)
         self._set_result(result, plan)
         self.receipt_ = receipt
         self.privacy_ = Guarantee.from_event(
@@ -163,7 +175,7 @@ class PrivateEstimator(SubspaceEstimator):
             plan.relation,
             delta,
             not_private_because=reasons,
-            assumptions=self._assumptions(plan, n, source.stated),
+            assumptions=self._assumptions(plan, n, stated),
         )
         if self._collapsed(result):
             warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
@@ -312,6 +324,7 @@ class PrivateEstimator(SubspaceEstimator):
             rows_per_person=checked_whole("rows_per_person", self.rows_per_person),
             calibration=calibration,  # type: ignore[arg-type]
             unit=unit,
+            n_labels=0 if self.labels is None else len(self.labels),
         )
 
     def _set_result(self, result: Result, plan: StagedPlan) -> None:
@@ -397,7 +410,7 @@ class PrivateEstimator(SubspaceEstimator):
         self.score_map_ = self.scree_ = None
         if "map_shares" in facts:
             numbers = facts["map_shares"], facts["map_length"], facts["map_sd"]
-            self.score_map_ = ScoreMap(*numbers)
+            self.score_map_ = ScoreMap(*numbers, tuple(self.labels or ()))
         if "scree" in facts:
             self.scree_ = Scree(facts["scree"], facts["scree_noise"])
         counts = facts.get("distances")
@@ -428,19 +441,22 @@ class PrivateEstimator(SubspaceEstimator):
             + (", radius" if self.radius is not None else "")
             + (", bounds" if self.bounds is not None else "")
             + (", missing_code" if self.missing_code is not None else "")
+            + (", the list of labels" if self.labels is not None else "")
             + (", the given start" if given else "")
             + " are public, not computed from these rows"
         )
         if self.nonfinite == "raise":
-            stated.append("that no entry is NaN or infinite is public")
+            stated.append("it is public that no cell is NaN or infinite")
         stated += [
             *known_recipe(plan.name, private=True).stated,
             *source,
-            "the names, types and number of the columns are public, and that every cell reads as a "
-            "number or is missing",
-            "the words of the ChaCha20 generator, keyed by the system, are as good as random",
-            "not covered: what was done to X before fit, such as a scaler fitted on the rows",
-            "not covered: the scores of private rows (transform shows the rows it is given)",
+            "the names, the types and the number of the columns are public, and so is the fact "
+            "that every cell is a number or missing",
+            "nobody can predict the random numbers (ChaCha20, with a key from the operating "
+            "system)",
+            "not covered: what was done to the table before the fit, such as scaling by means of "
+            "the same rows",
+            "not covered: scores of private rows (transform shows the rows that it is given)",
             *self._other_fits(),
             "not covered: the time that the fit took",
         ]
@@ -450,11 +466,11 @@ class PrivateEstimator(SubspaceEstimator):
         budget = self.budget
         if budget is None:
             return (
-                "not covered: other fits on the same rows (their losses add up), choosing among "
-                "them",
+                "not covered: other fits on the same rows, whose privacy losses add up, and the "
+                "choice among them",
             )
         return (
-            f"all fits charged to its ledger, and the choice among them, are covered together: "
+            f"all fits in the same ledger, and the choice among them, together satisfy "
             f"({budget.epsilon:g}, {budget.delta:g}) under {budget.neighboring_relation}",
             "not covered: fits on the same rows that were not charged to that ledger",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray
+from stillspace.estimators._journal import robust_journal
 from stillspace.estimators._sampling import (
     LARGEST_SQUARE,
     Sample,
@@ -27,10 +29,11 @@ from stillspace.parts.geometry import TopEigenvectors
 from stillspace.parts.queries import IrlsPower, ReweightedMoment
 from stillspace.parts.stops import Converged, Never, Settled
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan
-from stillspace.plans.release import Seen, Witness
+from stillspace.plans.release import Observation, Witness
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
+from stillspace.run.journal import Journal
 from stillspace.search import DimensionProfile, chosen, outside, recentred
 from stillspace.search.candidates import Loss
 from stillspace.search.missing import RULE as MISSING
@@ -57,6 +60,8 @@ class Task:
     missing: float | None
     auto: bool
     """Whether r is to be found."""
+    journal: str | None = None
+    """Where the passes over all rows are kept, if they are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +79,7 @@ class Done:
     counts: npt.NDArray[np.bool_]
     """Which rows counted, before the cut on the sphere."""
     missing: float | None
+    journal: Journal | None = None
 
     def variances(self, components: FloatArray) -> Variances:
         """Return the variances of the rows that counted."""
@@ -108,10 +114,12 @@ def fitted(task: Task, X: Any, rng: np.random.Generator, search_rng: np.random.G
     if task.algorithm == "auto":
         plan = _settling(plan, int(np.count_nonzero(counts)), options)
     some = rows if counts.all() else rows.only(counts)
-    result = _run(plan, some, rng)
+    journal = robust_journal(task.journal, plan)
+    result = _run(plan, some, rng, journal)
     where = np.zeros(D) if center is None else center
     kept = start if searching else None
-    return Done(result, plan, where, unit, kept, profile, rank, X, counts, task.missing)
+    facts = (kept, profile, rank, X, counts, task.missing, journal)
+    return Done(result, plan, where, unit, *facts)
 
 
 def _started(
@@ -167,7 +175,7 @@ def fitted_with_holes(
         filled = np.where(holes, about * done.scale + done.center, X)
         rows = MemoryRows.prepare(filled, center=center, scale=done.scale).only(done.counts)
         plan = _from(done.plan, V)
-        done = replace(done, X=filled, center=center, result=_run(plan, rows, rng))
+        done = replace(done, X=filled, center=center, result=_run(plan, rows, rng, done.journal))
     return done
 
 
@@ -208,17 +216,19 @@ def _cut(plan: Plan) -> float:
     return float(getattr(plan.release.query, "cut", np.inf)) if plan.release else np.inf
 
 
-def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
+def _run(
+    plan: Plan, rows: MemoryRows, rng: np.random.Generator, journal: Journal | None = None
+) -> Result:
     """Run a plan; the axes inside the subspace are those of the scores that its last pass saw.
 
     Reweighting solvers see them with weights, all others have a second moment from their start.
     """
-    kept: list[Seen] = []
+    kept: list[Observation] = []
 
-    def keep(seen: Seen) -> None:
-        kept[:] = [seen]
+    def keep(observation: Observation) -> None:
+        kept[:] = [observation]
 
-    result = _in_turns(plan, rows, rng, keep)
+    result = _in_turns(plan, rows, rng, keep, journal)
     if isinstance(plan.start, MomentStart) or not isinstance(plan.stop, Converged) or not kept:
         return result
     (last,) = kept
@@ -229,7 +239,13 @@ def _run(plan: Plan, rows: MemoryRows, rng: np.random.Generator) -> Result:
     return replace(result, moment=(A + A.T) / 2.0)
 
 
-def _in_turns(plan: Plan, rows: MemoryRows, rng: np.random.Generator, keep: Witness) -> Result:
+def _in_turns(
+    plan: Plan,
+    rows: MemoryRows,
+    rng: np.random.Generator,
+    keep: Witness,
+    journal: Journal | None,
+) -> Result:
     """Run a plan; in slow reweighted power steps make steps with the whole moment now and then.
 
     Either step minimises a quadratic above the cost that touches it, so that neither lets the cost
@@ -238,11 +254,11 @@ def _in_turns(plan: Plan, rows: MemoryRows, rng: np.random.Generator, keep: Witn
     """
     release = plan.release
     if release is None or not isinstance(plan.stop, Settled):
-        return run(plan, rows, rng, witness=keep)
+        return run(plan, rows, rng, witness=keep, journal=journal)
     query = release.query
     assert isinstance(query, IrlsPower)
     if (patience := _patience(query.D, query.r)) is None:
-        return run(plan, rows, rng, witness=keep)
+        return run(plan, rows, rng, witness=keep, journal=journal)
     whole = replace(
         plan,
         release=replace(release, query=ReweightedMoment(query.D, query.floor, query.cut)),
@@ -251,11 +267,23 @@ def _in_turns(plan: Plan, rows: MemoryRows, rng: np.random.Generator, keep: Witn
         stop=Never(),
     )
     left = plan.n_iter
-    done = run(replace(plan, n_iter=min(left, patience)), rows, rng, witness=keep)
+    few = replace(plan, n_iter=min(left, patience))
+    done = run(few, rows, rng, witness=keep, journal=journal)
     while not done.converged and done.n_iter < left:
         for step in (whole, replace(plan, n_iter=1))[: left - done.n_iter]:
-            done = _and_then(done, run(_from(step, done.V), rows, rng, witness=keep))
+            more = run(_from(step, done.V), rows, rng, witness=keep, journal=journal)
+            done = _and_then(done, more)
+        if not done.converged and _stalled(done.costs, plan.stop.cost_tol):
+            done = replace(done, converged=True)
     return done
+
+
+def _stalled(costs: Sequence[float], tol: float) -> bool:
+    """Whether a step with the whole moment and a power step together did not lower the cost.
+
+    The runs of single steps cannot tell by themselves: each knows one cost only.
+    """
+    return len(costs) > 2 and costs[-1] >= (1.0 - tol) * costs[-3]
 
 
 def _patience(D: int, r: int) -> int | None:

@@ -9,8 +9,8 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
+from stillspace._checks import described
 from stillspace._frozen import FrozenArray
-from stillspace._shown import shown
 from stillspace.exceptions import AsItIsWarning
 from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of
 
@@ -49,9 +49,9 @@ def chosen_units(
         else f"kappa = mu * n / sqrt(columns) is {kappa:.3g}, and {SAFE_KAPPA:g} is needed"
     )
     msg = (
-        f"This table is too small to find center and scale privately ({reason}), so its rows are "
-        "taken as they are; give center and scale as public numbers, or center=None, scale=None "
-        "if all columns have one unit and lie around 0."
+        f"This table is too small to find center and scale privately ({reason}). So columns are "
+        "taken in their own units, around 0. If they have different units or offsets, give center "
+        "and scale as public numbers. If not, center=None and scale=None silence this warning."
     )
     warn(msg, AsItIsWarning, stacklevel=5)
     return Units(None, None)
@@ -66,7 +66,7 @@ def checked_bounds(bounds: npt.ArrayLike | None, D: int) -> FrozenArray | None:
     except (TypeError, ValueError, OverflowError):
         found = np.empty(0)
     if found.shape != (D, 2):
-        got = f"shape {found.shape}" if found.size > 0 else shown(bounds)
+        got = f"shape {found.shape}" if found.size > 0 else described(bounds)
         msg = (
             f"bounds must hold two numbers (smallest, largest) per column, that is, be an array of "
             f"shape ({D}, 2), got {got}."

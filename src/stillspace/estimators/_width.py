@@ -6,9 +6,7 @@ from math import sqrt
 from typing import Any
 from warnings import warn
 
-from stillspace._checks import is_whole
-from stillspace._shown import shown
-from stillspace._sizes import in_words
+from stillspace._checks import bytes_in_words, described, is_whole
 from stillspace.rows import Sketch
 
 SKETCH_WIDTH, NARROWED_WIDTH = 0.36, 0.8
@@ -41,7 +39,7 @@ def widest(memory: int) -> int:
 
 def too_narrow(width: int, limit: int) -> str:
     """Return what a sketch loses by a limit on memory, as a sentence."""
-    needed = in_words(2 * 8 * COPIES_OF_MOMENT * width**2)
+    needed = bytes_in_words(2 * 8 * COPIES_OF_MOMENT * width**2)
     return (
         f"sketch='auto' takes {limit} columns instead of {width}, because memory is limited: it "
         f"blurs directions {sqrt(width / limit):.1f} times as much. All columns need about "
@@ -86,7 +84,7 @@ def chosen_sketch(
     if not is_whole(sketch) or not 2 <= sketch < D:
         msg = (
             "sketch must be None, 'auto', a Sketch, or a whole number of columns below the number "
-            f"of features, got {shown(sketch)}."
+            f"of features, got {described(sketch)}."
         )
         raise ValueError(msg)
     return Sketch(D, int(sketch), SEED, nonzeros=min(NONZEROS, int(sketch)))

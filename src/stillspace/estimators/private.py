@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -19,10 +20,11 @@ from stillspace.rows import Sketch
 class PrivateRobustPCA(PrivateEstimator):
     """Find the subspace that most rows lie close to, with (ε, δ)-differential privacy.
 
-    What is published, `components_`, hardly depends on any single row: an outlier among them,
-    or a person. Rows are scaled to the unit sphere; each iteration releases a gradient with
-    calibrated Gaussian noise. Centre and units of the columns are found privately, too, unless you
-    give them. `components_` are directions of the rows after centring and scaling.
+    Outliers do not pull the components away, and `components_` may be published: `privacy_` limits
+    what anyone can learn from them about a single person in the data. The centre and the scale of
+    every column are found privately, unless you give them. Then every row is scaled to length 1,
+    and each iteration releases a sum over the rows with calibrated Gaussian noise. `components_`
+    are directions of the rows after centring and scaling.
 
     Parameters
     ----------
@@ -31,8 +33,10 @@ class PrivateRobustPCA(PrivateEstimator):
         features). "auto" takes the number, up to 10, that stands out of the noisy second moment
         with which "auto", "dp-newton" and "dp-pca" begin: it costs nothing.
     epsilon : float, default=1.0
+        Privacy loss ε of this fit. Smaller is more private and less accurate.
     delta : float, default=None
-        None means `min(n^−1.5, 1e-6)`.
+        The second number δ of the guarantee; it should be far below 1/n. None means
+        `min(n^−1.5, 1e-6)`.
     algorithm : str, default="auto"
         "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; "ptr", propose-test-release for
         nearly noiseless inliers, which may release nothing (an error says so); or one of the
@@ -76,11 +80,15 @@ class PrivateRobustPCA(PrivateEstimator):
         the sphere. The map and the spectrum may be published: the scores of the rows may not.
         "certificate" takes a fifth of the budget and says whether the rows fit the model of the
         theory (docs/theory.md, "A private certificate").
+    labels : tuple of str or numbers, default=None
+        With the summary "scores": a *public* list of labels. `fit(X, y)` then takes the label of
+        every row, and the map is released per label. A row's own label is private, like its cells;
+        labels that are not listed are counted together.
     n_iter : int, default=None
         Exact number of iterations; None means the algorithm's own. The paper uses n.
     batch_size : int, default=None
-        Expected rows a step (pairs of rows with center="pairs"), for the stochastic algorithms;
-        None means the paper's.
+        Expected number of rows per step, for the stochastic algorithms (of pairs of rows with
+        center="pairs"); None means the paper's.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
         "sampling", "capped". A wrong name lists the right ones. "start" is "pca", "random", an
@@ -106,6 +114,10 @@ class PrivateRobustPCA(PrivateEstimator):
     budget : Budget, default=None
         A ledger that all fits on these rows share. The fit is charged to it before a cell is
         read, and stays charged; if too little is left, it is refused and nothing is read.
+    journal : path, default=None
+        A file that keeps every answer before it is used; needs `budget`. If the process dies,
+        the same fit with the same journal goes on after the last answer (docs/resume.md). A
+        journal whose fit was continued elsewhere is charged for the releases that remain.
     memory : int or str, default=None
         For rows in files: a bound on the memory that reading them and adding them up takes, such
         as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
@@ -158,7 +170,8 @@ class PrivateRobustPCA(PrivateEstimator):
     score_map_ : ScoreMap or None
         With the summary "scores": shares of the rows in the cells of a grid over the first two
         scores, with the standard deviation of their noise (`plots.draw_score_map`). Rows beyond
-        the map's length, which is released too, are drawn at its rim.
+        the map's length, which is released too, are drawn at its rim. With `labels` there is one
+        map per label, and one for all other labels.
     scree_ : Scree or None
         With the summary "scree": variances along the leading directions, and how far noise lifts
         them.
@@ -193,6 +206,7 @@ class PrivateRobustPCA(PrivateEstimator):
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
+        labels: tuple[Any, ...] | None = None,
         n_iter: int | None = None,
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
@@ -202,6 +216,7 @@ class PrivateRobustPCA(PrivateEstimator):
         calibration: str = "honest",
         nonfinite: str = "center",
         budget: Budget | None = None,
+        journal: str | os.PathLike[str] | None = None,
         memory: int | str | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -217,6 +232,7 @@ class PrivateRobustPCA(PrivateEstimator):
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries
+        self.labels = labels
         self.n_iter = n_iter
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
@@ -226,31 +242,32 @@ class PrivateRobustPCA(PrivateEstimator):
         self.calibration = calibration
         self.nonfinite = nonfinite
         self.budget = budget
+        self.journal = journal
         self.memory = memory
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the subspace. The budget (epsilon, delta) is spent by this call.
 
         `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
         source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
-        (docs/extending.md).
+        (docs/extending.md). `y` holds the label of each row; ignored unless `labels` is given.
         """
         named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
-        known_recipe(self.algorithm, private=True)  # a word, then, from here on
+        known_recipe(self.algorithm, private=True)  # raises unless it is a known name
         # Neither the paper nor propose-test-release has a place for further releases.
         honest = checked_choice("calibration", self.calibration, CALIBRATIONS) == "honest"
         cut = honest and self.algorithm != "ptr"
-        return self._fit(X, self.algorithm, options, calibration=self.calibration, cut_pairs=cut)
+        return self._fit(X, y, self.algorithm, options, calibration=self.calibration, cut_pairs=cut)
 
 
 class PrivatePCA(PrivateEstimator):
     """PCA with Gaussian noise on the second moment, (ε, δ)-differentially private.
 
-    One release. A good choice for clean and noisy tables; use `PrivateRobustPCA` when some rows
-    may be outliers.
+    A good choice for tables with much noise and no outliers: the whole budget buys one release, the
+    second moment of the rows. Use `PrivateRobustPCA` when some rows may be outliers.
 
     Parameters
     ----------
@@ -258,13 +275,15 @@ class PrivatePCA(PrivateEstimator):
         Dimension of the subspace, below the number of features; None means 2 (1 for two
         features).
     epsilon : float, default=1.0
+        Privacy loss ε of this fit. Smaller is more private and less accurate.
     delta : float, default=None
-        None means `min(n^−1.5, 1e-6)`.
+        The second number δ of the guarantee; it should be far below 1/n. None means
+        `min(n^−1.5, 1e-6)`.
     norm_bound : float, default=None
         None scales every row to the unit sphere; a *public* number clips rows to that norm, so
         that longer rows count more.
-    center, radius, scale, bounds, missing_code, sketch, summaries, neighboring_relation, \
-    public_size, rows_per_person, nonfinite, budget, random_state
+    center, radius, scale, bounds, missing_code, sketch, summaries, labels, \
+    neighboring_relation, public_size, rows_per_person, nonfinite, budget, journal, random_state
         As for `PrivateRobustPCA`, but "pairs" leaves no difference out.
 
     Attributes
@@ -296,11 +315,13 @@ class PrivatePCA(PrivateEstimator):
         missing_code: float | None = None,
         sketch: int | str | Sketch | None = "auto",
         summaries: tuple[str, ...] = (),
+        labels: tuple[Any, ...] | None = None,
         neighboring_relation: str = "replace-one",
         public_size: int | None = None,
         rows_per_person: int = 1,
         nonfinite: str = "center",
         budget: Budget | None = None,
+        journal: str | os.PathLike[str] | None = None,
         memory: int | str | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -316,23 +337,25 @@ class PrivatePCA(PrivateEstimator):
         self.missing_code = missing_code
         self.sketch = sketch
         self.summaries = summaries
+        self.labels = labels
         self.neighboring_relation = neighboring_relation
         self.public_size = public_size
         self.rows_per_person = rows_per_person
         self.nonfinite = nonfinite
         self.budget = budget
+        self.journal = journal
         self.memory = memory
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the subspace; `y` is ignored. The budget (epsilon, delta) is spent by this call.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the subspace. The budget (epsilon, delta) is spent by this call.
 
         `X` is a table (an array, sparse matrix, data frame or list of rows), a path, a handle or a
         source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
-        (docs/extending.md).
+        (docs/extending.md). `y` holds the label of each row; ignored unless `labels` is given.
         """
         bound = self.norm_bound
         if bound is not None:
             bound = checked_positive("norm_bound", bound)
-        return self._fit(X, "dp-pca", {}, norm_bound=bound)
+        return self._fit(X, y, "dp-pca", {}, norm_bound=bound)

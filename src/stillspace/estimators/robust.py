@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self, cast
@@ -14,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stillspace._checks import checked_flag
-from stillspace._shown import shown
+from stillspace._checks import checked_flag, described
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._files import check_cells, opened, robust_table
+from stillspace.estimators._journal import checked_journal
 from stillspace.estimators._robust_fit import Done, Task, fitted, fitted_with_holes, shifted_center
 from stillspace.estimators._sampling import (
     CENTERS,
@@ -33,7 +34,7 @@ from stillspace.estimators._validation import (
     checked_components,
     checked_shape,
     checked_vector,
-    told_shape,
+    stated_shape,
 )
 from stillspace.exceptions import DisagreementWarning
 from stillspace.parts.noise import seeded_generator
@@ -50,10 +51,11 @@ from stillspace.search.missing import filled_from_subspace
 class RobustPCA(SubspaceEstimator):
     """Find the subspace that most rows lie close to, whatever the other rows do.
 
-    Rows are taken about a robust centre and scaled to the unit sphere. The mean distance to the
-    subspace is minimised, unsquared, and up to a cut beyond which a row does not count. Groups of
-    nearly identical rows count as one row each, and the search for the start leaves out rows that
-    lie far out along any direction (docs/robust.md).
+    A robust centre is subtracted, and every row is scaled to length 1. Then the mean distance of
+    the rows to the subspace is minimised. Distances are not squared, and a row beyond a cut-off
+    has no influence, so outliers cannot pull the subspace away. Groups of nearly identical rows
+    count as one row each. The search for a start leaves out rows that lie far out in any direction
+    (docs/robust.md).
 
     Parameters
     ----------
@@ -87,10 +89,14 @@ class RobustPCA(SubspaceEstimator):
         Stop when the subspace moves by no more than this (sine of an angle) or the cost no longer
         falls; for "auto", "irls", "fms" and "reaper-irls".
     batch_size : int, default=None
-        Rows a step, for the stochastic algorithms.
+        Number of rows per step, for the stochastic algorithms.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "geometry", "output", "sampling",
         "sigma", "capped", "floor", "cut". A wrong name lists the right ones.
+    journal : path, default=None
+        A file that keeps the sums of every pass. If the process dies, the same fit with the same
+        journal goes on after the last pass, with the same result (docs/resume.md). It holds sums
+        of the rows without noise: protect it as you protect the rows.
     memory : int or str, default=None
         For rows in files: a bound on the memory that reading them and adding them up takes, such
         as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
@@ -157,6 +163,7 @@ class RobustPCA(SubspaceEstimator):
         tol: float | None = None,
         batch_size: int | None = None,
         algorithm_options: Mapping[str, Any] | None = None,
+        journal: str | os.PathLike[str] | None = None,
         memory: int | str | None = None,
         verbose: bool = False,
         random_state: Any = None,
@@ -171,6 +178,7 @@ class RobustPCA(SubspaceEstimator):
         self.tol = tol
         self.batch_size = batch_size
         self.algorithm_options = algorithm_options
+        self.journal = journal
         self.memory = memory
         self.verbose = verbose
         self.random_state = random_state
@@ -184,8 +192,8 @@ class RobustPCA(SubspaceEstimator):
             return self._fit(opened(X, self))
 
     def _fit(self, X: Any) -> Self:
-        told = isinstance(X, RowTable) or told_shape(X) is not None
-        X = X if told else as_array(X)
+        has_shape = isinstance(X, RowTable) or stated_shape(X) is not None
+        X = X if has_shape else as_array(X)
         n, D = checked_shape(X, hidden=False)
         known_recipe(self.algorithm, private=False)  # raises unless it is a known name
         center, scale = self._checked_center(D), self._checked_scale(D)
@@ -193,7 +201,7 @@ class RobustPCA(SubspaceEstimator):
         r = 1 if auto else checked_components(self.n_components, D, n)
         named = {"n_iter": self.max_iter, "tol": self.tol, "batch_size": self.batch_size}
         options = merged_options(named, self.algorithm_options)
-        loss = self._checked_loss()
+        loss, journal = self._checked_loss(), checked_journal(self.journal)
         fixed_plan(self.algorithm, Facts(n, D, r), **options)  # raises before X is read
         checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=False)
@@ -213,7 +221,7 @@ class RobustPCA(SubspaceEstimator):
                 if center is None and not offset.any()
                 else shifted_center(center, offset, exponent)
             )
-        task = Task(self.algorithm, r, loss, center, scale, options, code, auto)
+        task = Task(self.algorithm, r, loss, center, scale, options, code, auto, journal)
         if holes is None:
             done = fitted(task, X, rng, search_rng)
         else:
@@ -319,7 +327,7 @@ class RobustPCA(SubspaceEstimator):
         if self.center not in ("auto", *CENTERS):
             msg = (
                 f"center must be None, {D} numbers, 'auto', 'pairs' or 'median', "
-                f"got {shown(self.center)}."
+                f"got {described(self.center)}."
             )
             raise ValueError(msg)
         if self.center != "auto":
@@ -330,7 +338,7 @@ class RobustPCA(SubspaceEstimator):
         """Return a vector, "mad", or None."""
         if isinstance(self.scale, str):
             if self.scale != "mad":
-                msg = f"scale must be None, 'mad' or {D} numbers, got {shown(self.scale)}."
+                msg = f"scale must be None, 'mad' or {D} numbers, got {described(self.scale)}."
                 raise ValueError(msg)
             return self.scale
         return checked_vector("scale", self.scale, D, positive=True)
@@ -361,7 +369,8 @@ class RobustPCA(SubspaceEstimator):
             return LOSSES[0]
         if self.algorithm != "auto":
             msg = (
-                f"loss={shown(self.loss)} is for algorithm='auto'; {self.algorithm!r} has its own."
+                f"loss={described(self.loss)} is for algorithm='auto'; "
+                f"{self.algorithm!r} has its own."
             )
             raise ValueError(msg)
         return cast(Loss, checked_choice("loss", self.loss, LOSSES))

@@ -7,7 +7,7 @@ for each other. How rows are loaded is in `storage`, what a block adds is in `pa
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import typeof, types
@@ -17,6 +17,7 @@ from stillspace.kernels.calls import address_of, call
 from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import LANES
 from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES, add_terms, finish, measure
+from stillspace.kernels.sparse import add_sparse
 from stillspace.kernels.storage import AS_STORED, load_dense
 
 _FLAT: Any = types.float64[::1]
@@ -130,6 +131,33 @@ class Adder:
             terms.more[0] += number
         if len(terms.more) > 1:
             terms.more[1:] += products.reshape(-1)
+
+
+class SparseAdder:
+    """Adds the terms of compressed sparse rows whose cells that are not stored are zeros.
+
+    One run of blocks after another, all of the same block: the same bits as one long run.
+    """
+
+    def __init__(self, terms: Terms, block: int) -> None:
+        (columns, self._r), self._adder = terms.V.shape, Adder(terms, block)
+        D, *facts, self._work, self._found = self._adder.arguments
+        shape = D, filled(self._r)
+        by_row, self._sums = np.zeros(shape), np.zeros(shape)
+        by_row[:columns, : self._r] = terms.V
+        self._facts = D, facts[0], by_row.reshape(-1), shape[1], *facts[1:]
+        self._numbers = self._found[facts[2] * D :]
+
+    def add(self, source: tuple[Any, ...], cells: Cells, factors: FloatArray, span: Span) -> None:
+        """Add a run of rows: data, columns and limits."""
+        run, sums = cast("Any", add_sparse), self._sums.reshape(-1)
+        run(source, cells, factors, span, *self._facts, self._work, sums, self._numbers)
+
+    def finish(self) -> None:
+        """Hand the sums over."""
+        by_component = self._sums[:, : self._r].T.reshape(-1)
+        self._found[: by_component.size] = by_component
+        self._adder.finish()
 
 
 @part

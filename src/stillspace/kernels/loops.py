@@ -8,7 +8,7 @@ Rows come as a three-dimensional array. Full batch: blocks (m, D, WIDTH), rows a
 last block filled up with zero rows. Sampled: (1, n + 1, D), so that a row is one stretch of memory,
 the last a zero row. D is filled up with zeros to a multiple of 4.
 `offsets` and `chosen` hold the selections of all iterations (`chosen[offsets[k]:offsets[k + 1]]`);
-no offsets means all rows. `noise` has no iterations where there is none. `seen` (iterations, 2, …)
+no offsets means all rows. `noise` has no iterations where there is none. `trace` (iterations, 2, …)
 is filled with the point before each step and what was released there; of no entries, it is not.
 """
 
@@ -94,7 +94,7 @@ def glad_polar(
     facts: tuple[int, int, float, float],
     V: FloatArray,
     average: FloatArray,
-    seen: FloatArray,
+    trace: FloatArray,
 ) -> int:
     """Run GLAD with the polar step over a chunk; return the number of draws used.
 
@@ -128,8 +128,8 @@ def glad_polar(
                 g = total(load(sums, (j * D_padded + d) * LANES))
                 if noise.shape[0] > 0:
                     g = _on_lattice(g, noise[k, d, j], spacings[k])
-                if seen.size > 0:
-                    seen[k, 0, d, j], seen[k, 1, d, j] = V[j, d], g / divisor
+                if trace.size > 0:
+                    trace[k, 0, d, j], trace[k, 1, d, j] = V[j, d], g / divisor
                 moved[j, d] = V[j, d] + steps[k] * (g / divisor)
         polar_rows(moved, r, D, J, V)
         if average.size > 0:
@@ -151,7 +151,7 @@ def reaper(
     P: FloatArray,
     dual: FloatArray,
     average: FloatArray,
-    seen: FloatArray,
+    trace: FloatArray,
 ) -> int:
     """Run REAPER over a chunk, one eigendecomposition a step; return the number of draws used.
 
@@ -182,9 +182,9 @@ def reaper(
                 g = (half[d, e] + half[e, d]) / 2.0
                 if noise.shape[0] > 0:
                     g = _on_lattice(g, noise[k, e, d], spacings[k])
-                if seen.size > 0:
-                    seen[k, 0, d, e] = seen[k, 0, e, d] = P[d, e]
-                    seen[k, 1, d, e] = seen[k, 1, e, d] = g / divisor
+                if trace.size > 0:
+                    trace[k, 0, d, e] = trace[k, 0, e, d] = P[d, e]
+                    trace[k, 1, d, e] = trace[k, 1, e, d] = g / divisor
                 state[d, e] += steps[k] * (g / divisor)
         values, U = np.linalg.eigh(state)  # looks at the lower half alone
         vectors = U.T

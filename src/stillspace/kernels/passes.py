@@ -58,7 +58,7 @@ def _clipped(distance: Any, square: Any, floor: float, cut: float) -> Any:
 
 
 @part
-def _squares(Y: FloatArray, at: int, r: int, b: int) -> Any:
+def squares_of(Y: FloatArray, at: int, r: int, b: int) -> Any:
     """Return ‖y‖² of eight rows, one component after another, for Y[at:] (r, b)."""
     square = constant(0.0)
     for j in range(r):
@@ -78,18 +78,22 @@ def group_distances(
     The first 16 entries of R after the row are scratch.
     """
     squares = group_scores(X, at, D, V, r, parts, Y, to, b)
-    left = subtract(squares, _squares(Y, to, r, b))
+    left = subtract(squares, squares_of(Y, to, r, b))
     # 0 + D: a plain number would have its own copy of the function compiled
     first, second = D + 0, D + 8
     store(R, first, left)
     store(R, second, squares)
     explicit = False
     for i in range(8):
-        if not R[first + i] >= near and R[second + i] > 0.0:
-            target, begin = (X, at + i * D) if keep else (R, 0 * D)
-            square = residual(X, at + i * D, D, V, r, Y, to + i, b, target, begin)
+        if not R[first + i] >= near:
+            # A row whose squares vanish has the distance 0, also beside a row with a residual:
+            # without this its parts would be those of its first score.
+            square = constant(0.0)
+            if R[second + i] != 0.0:
+                target, begin = (X, at + i * D) if keep else (R, 0 * D)
+                square = residual(X, at + i * D, D, V, r, Y, to + i, b, target, begin)
+                explicit = True
             store(parts, 8 * i, square)
-            explicit = True
     if explicit:
         store(R, second, eight_totals(parts, 0 * D))
         for i in range(8):
@@ -108,7 +112,7 @@ def _curvature(
 
     `u = weight · min(cap, distance)`, at most 1; u is 1 for the moment of the scores.
     """
-    one, square = constant(1.0), _squares(work, y, r, b)
+    one, square = constant(1.0), squares_of(work, y, r, b)
     u = one
     if kind == NEWTON:
         u = smaller(multiply(weight, smaller(constant(cap), distance)), one)
@@ -118,6 +122,33 @@ def _curvature(
         store(work, c + j * b, cut)
         store(work, u0 + j * b, multiply(cut, u))
     return multiply(smaller(square, one), u)
+
+
+@part
+def weigh_group(
+    left: Any, kind: int, floor: float, cut: float, cap: float, work: FloatArray, i: int, size: int,
+    r: int, b: int,
+) -> Any:  # fmt: skip
+    """Weigh the scores of eight rows with these squared distances; return what the number gains.
+
+    In `work`, each of `size` entries: scores, cut scores, those times u, weighed scores, (r, b).
+    """
+    one, zero = constant(1.0), constant(0.0)
+    c, u, w = size + i, 2 * size + i, 3 * size + i
+    if kind == SCORES:
+        return _curvature(one, one, cap, kind, work, i, c, u, r, b)
+    distance, number = root(larger(left, zero)), zero
+    if kind == IRLS:
+        weight = divide(one, larger(distance, constant(floor)))
+        weight = where_below(distance, constant(cut), weight)
+        number = smaller(distance, constant(cut))
+    else:
+        weight = _clipped(distance, squares_of(work, i, r, b), floor, cut)
+    if kind == NEWTON:
+        number = _curvature(distance, weight, cap, kind, work, i, c, u, r, b)
+    for j in range(r):
+        store(work, w + j * b, multiply(load(work, i + j * b), weight))
+    return number
 
 
 @jit
@@ -132,36 +163,23 @@ def add_terms(
     `Σ min(‖Qx‖, cut)`. Scores: `Σ yyᵀ`, y cut to norm 1.
 
     `used` is r or r + 1, an even number. `sums` holds (used, D), 8 places for the number,
-    (used, used) and 8 more. `work` holds scores, cut scores, those times u, and weighed scores,
-    each (used, b) and zero beyond r; then D + 16 entries for a row; then 64 (r + 1) for parts.
+    (used, used) and 8 more. `work` holds what `weigh_group` says, each (used, b) and zero beyond r;
+    then D + 16 entries for a row; then 64 (r + 1) for parts.
     """
-    one, number = constant(1.0), constant(0.0)
-    c, u, w = used * b, 2 * used * b, 3 * used * b
-    R = work[4 * used * b : 4 * used * b + D + 16]
-    parts = work[4 * used * b + D + 16 :]
+    number, size = constant(0.0), used * b
+    R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
         if kind == SCORES:
-            group_scores(X, i * D, D, V, r, parts, work, i, b)
-            number = add(number, _curvature(one, one, cap, kind, work, i, c + i, u + i, r, b))
-            continue
-        left = group_distances(X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R)
-        distance = root(larger(left, constant(0.0)))
-        if kind == IRLS:
-            weight = divide(one, larger(distance, constant(floor)))
-            weight = where_below(distance, constant(cut), weight)
-            number = add(number, smaller(distance, constant(cut)))
+            left = group_scores(X, i * D, D, V, r, parts, work, i, b)
         else:
-            weight = _clipped(distance, _squares(work, i, r, b), floor, cut)
-        if kind == NEWTON:
-            term = _curvature(distance, weight, cap, kind, work, i, c + i, u + i, r, b)
-            number = add(number, term)
-        for j in range(r):
-            store(work, w + i + j * b, multiply(load(work, i + j * b), weight))
+            left = group_distances(X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R)
+        gain = weigh_group(left, kind, floor, cut, cap, work, i, size, r, b)
+        number = add(number, gain)
     sums[used * D] += total(number)
     if kind != SCORES:
-        add_outer(X, D, b, work, w, used if r in (1, 3) else r, sums)
+        add_outer(X, D, b, work, 3 * size, used if r in (1, 3) else r, sums)
     if kind in (NEWTON, SCORES):
-        add_gram(work, u, work, c, b, used, sums, used * D + 8)
+        add_gram(work, 2 * size, work, size, b, used, sums, used * D + 8)
 
 
 @jit

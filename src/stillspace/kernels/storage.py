@@ -58,7 +58,7 @@ def _placed(x: Any, d: int, center: FloatArray, unit: FloatArray, missing: float
 
 
 @part
-def _one(
+def one_cell(
     value: float, d: int, center: FloatArray, unit: FloatArray, missing: float, kind: int,
     factor: float,
 ) -> float:  # fmt: skip
@@ -100,7 +100,7 @@ def load_dense(
                 break
             d += LANES
         for k in range(d, D):
-            X[at + k] = _one(float(cells[row, k]), k, center, unit, missing, kind, factor)
+            X[at + k] = one_cell(float(cells[row, k]), k, center, unit, missing, kind, factor)
 
 
 @jit
@@ -113,7 +113,7 @@ def load_columns(
     for d in range(D):
         for i in range(count):
             value = float(columns[d, rows[i]])
-            X[i * width + d] = _one(value, d, center, unit, missing, kind, factors[i])
+            X[i * width + d] = one_cell(value, d, center, unit, missing, kind, factors[i])
     for i in range(count):
         _fill_up(X, i * width, 0 if factors[i] == 0.0 else D, width)
 
@@ -126,8 +126,8 @@ def load_sparse(
 ) -> None:  # fmt: skip
     """Load compressed sparse rows without duplicates; a cell that is not stored is a zero.
 
-    A row whose columns lie outside the table, or outside what is stored, is not a row of it: it is
-    read as one that is not finite.
+    A row whose columns do not ascend, or lie outside the table or outside what is stored, is not a
+    row of it: it is read as one that is not finite.
     """
     data, columns, limits = source
     D = len(center)
@@ -142,12 +142,14 @@ def load_sparse(
         low, high = limits[rows[i]], limits[rows[i] + 1]
         broken = low < 0 or high > len(data)
         if not broken:
+            last = -1
             for p in range(low, high):
                 d = columns[p]
-                if d < 0 or d >= D:
+                if d <= last or d >= D:
                     broken = True
                     break
-                X[at + d] = _one(float(data[p]), d, center, unit, missing, kind, factor)
+                last = d
+                X[at + d] = one_cell(float(data[p]), d, center, unit, missing, kind, factor)
         if broken:
             for d in range(at, at + D):
                 X[d] = math.nan

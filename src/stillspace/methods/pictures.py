@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ shortened, at the rim: a few outliers must not shrink all others to a point."""
 ROWS_PER_CELL = 4.0
 """The mean number of rows per cell of a map, in standard deviations of the noise on a cell."""
 LEAST_BINS, MOST_BINS = 4, 64
+OTHER = "other"
+"""The title of the map of all labels that are not listed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,16 +34,27 @@ class ScoreMap:
     """
 
     shares: FloatArray
-    """(bins, bins): the share of the rows in each cell, with noise; negative numbers are noise."""
+    """(bins, bins): the share of the rows in each cell, with noise; negative numbers are noise.
+    With labels (labels + 1, bins, bins): one map per label, the last one for all other labels."""
     length: float
     """The map reaches from −length to length, in the units of the fit (after scale)."""
     sd: float
     """Standard deviation of the noise on each share."""
+    labels: tuple[Any, ...] = ()
+    """The public list of labels; empty if the rows have none."""
 
     @property
     def edges(self) -> FloatArray:
         """Edges of the cells, (bins + 1,), along each score."""
-        return np.linspace(-self.length, self.length, len(self.shares) + 1)
+        return np.linspace(-self.length, self.length, self.shares.shape[-1] + 1)
+
+    @property
+    def maps(self) -> tuple[tuple[str, FloatArray], ...]:
+        """One map with its title per label, "other" for the rest; one without a title if none."""
+        if not self.labels:
+            return (("", self.shares),)
+        titles = (*map(str, self.labels), OTHER)
+        return tuple(zip(titles, self.shares, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -224,8 +224,8 @@ class ScoreMapStage(_Stage):
         """Return the first components; zero columns stand in for components that are not there."""
         assert progress.V is not None
         point = np.zeros((len(progress.V), self.m))
-        shown = min(self.m, progress.V.shape[1])
-        point[:, :shown] = progress.V[:, :shown]
+        leading = min(self.m, progress.V.shape[1])
+        point[:, :leading] = progress.V[:, :leading]
         return point
 
     def after(self, progress: Progress, found: Found) -> Progress:

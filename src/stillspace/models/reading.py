@@ -11,6 +11,7 @@ from warnings import warn
 
 import numpy as np
 
+from stillspace._checks import described
 from stillspace._model_files import (
     FORMAT,
     READ_FORMATS,
@@ -20,7 +21,6 @@ from stillspace._model_files import (
     read_key,
     read_model_file,
 )
-from stillspace._shown import shown
 from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._private import QUANTILES
@@ -84,7 +84,10 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
             raise (KeyFileError if isinstance(error, KeyFileError) else ValueError)(msg) from None
         except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
             reason = f" ({error})" if isinstance(error, RefusedError) else ""
-            msg = f"{name} is not a whole stillspace model file{reason}; it cannot be loaded."
+            msg = (
+                f"{name} is not a whole stillspace model file{reason}; give a file that "
+                "stillspace fit or save_model wrote."
+            )
             raise ValueError(msg) from error
     if missing:
         words = ", ".join(missing)
@@ -117,8 +120,8 @@ def _check_format(contents: Contents) -> None:
         raise RefusedError("its format is no whole number")
     if found not in READ_FORMATS:
         msg = (
-            f"is a model of format {shown(found)}, written by stillspace "
-            f"{shown(about.get('stillspace'))}; this version reads format "
+            f"is a model of format {described(found)}, written by stillspace "
+            f"{described(about.get('stillspace'))}; this version reads format "
             f"{' and '.join(map(str, READ_FORMATS))}."
         )
         raise _OtherFormatError(msg)
@@ -307,14 +310,33 @@ def _picture(kind: Any, numbers: str, stored: Any) -> Any:
         return None
     if type(stored) is not dict or set(stored) != {f.name for f in fields(kind)}:
         raise RefusedError("a picture is not described as one")
-    made = np.array(stored[numbers])
-    square = made.ndim == 1 or (made.ndim == 2 and kind is ScoreMap and len(set(made.shape)) == 1)
+    labels = _labels(stored) if kind is ScoreMap else ()
+    try:
+        made = np.array(stored[numbers])
+    except ValueError:  # lists of different lengths
+        raise RefusedError("a picture has no shape") from None
+    if labels and (made.ndim < 2 or len(made) != len(labels) + 1):
+        raise RefusedError("a map has not one picture per label")
+    one = made[0] if labels else made
+    square = one.ndim == 1 or (one.ndim == 2 and kind is ScoreMap and len(set(one.shape)) == 1)
     if made.dtype != np.float64 or not made.size or not square or not np.isfinite(made).all():
         raise RefusedError("a picture does not hold finite numbers")
-    others = {f.name: stored[f.name] for f in fields(kind) if f.name != numbers}
+    named = [f.name for f in fields(kind) if f.name not in (numbers, "labels")]
+    others = {name: stored[name] for name in named}
     if any(type(value) is not float or value <= 0.0 for value in others.values()):
         raise RefusedError("a picture has a length or a noise that is not positive")
-    return kind(**{numbers: made}, **others)
+    known = {"labels": labels} if kind is ScoreMap else {}
+    return kind(**{numbers: made}, **others, **known)
+
+
+def _labels(stored: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the public labels of a map; a list of anything but texts and numbers raises."""
+    found = stored["labels"]
+    if type(found) is not list or any(type(v) not in (str, int, float, bool) for v in found):
+        raise RefusedError("the labels of a map are no texts or numbers")
+    if len(set(found)) < len(found):
+        raise RefusedError("a label of a map stands there twice")
+    return tuple(found)
 
 
 def _released_number(value: Any) -> float:

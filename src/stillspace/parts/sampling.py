@@ -1,4 +1,4 @@
-"""Which rows a step reads (SPEC 3). Selections are secret: they never leave a release."""
+"""Which rows are read by a step (SPEC 3). Selections are secret: they never leave a release."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Method(Protocol):
         """Return what to release next; None when the run is over."""
 
     def take(self, state: Any, answers: tuple[Answer, ...]) -> Any:
-        """Return the state after a pass; one answer a query, in their order."""
+        """Return the state after a pass; one answer per query, in their order."""
 
     def outcome(self, state: Any) -> Outcome:
         """Return what was found."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,13 +17,8 @@ from stillspace.privacy.events import NonPrivateEvent
 
 
 @dataclass(frozen=True, slots=True)
-class WishartStart:
-    """Legacy: the top r eigenvectors of `Σxxᵀ/n + W` (Jiang et al. 2016). Never with a guarantee.
-
-    W ~ Wishart_D(D + 1, (3/2nε) I), what the paper calls private PCA. It is not differentially
-    private (SPEC 9.6): W is positive definite, so no result M with M ⋡ Σxxᵀ/n is possible, and a
-    neighbour's result is such a one with probability 1 − e^(−ε/3). For comparisons only.
-    """
+class _MechanismStart(ABC):
+    """A start by a mechanism of its own on the second moment, which no accountant covers."""
 
     release: Release
     """The second moment, without noise."""
@@ -35,6 +31,21 @@ class WishartStart:
     def event(self) -> ComposedEvent:
         """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
         return ComposedEvent.of([self.release.event(0), self.not_private])
+
+    @property
+    @abstractmethod
+    def not_private(self) -> NonPrivateEvent:
+        """Why there is no guarantee."""
+
+
+@dataclass(frozen=True, slots=True)
+class WishartStart(_MechanismStart):
+    """Legacy: the top r eigenvectors of `Σxxᵀ/n + W` (Jiang et al. 2016). Never with a guarantee.
+
+    W ~ Wishart_D(D + 1, (3/2nε) I), what the paper calls private PCA. It is not differentially
+    private (SPEC 9.6): W is positive definite, so no result M with M ⋡ Σxxᵀ/n is possible, and a
+    neighbour's result is such a one with probability 1 − e^(−ε/3). For comparisons only.
+    """
 
     @property
     def not_private(self) -> NonPrivateEvent:
@@ -59,25 +70,13 @@ class WishartStart:
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialStart:
+class ExponentialStart(_MechanismStart):
     """The exponential mechanism for PCA (Chaudhuri, Sarwate and Sinha 2013). Without a guarantee.
 
     A basis V is drawn with density ∝ exp((ε/2) Σ ‖Vᵀx‖²). A row changes the sum by at most 1, so a
     perfect sampler would be (ε, 0)-differentially private. Ours (`parts.bingham`) is exact in real
     arithmetic, but its error in floating point is not proved, and nobody accounts for it.
     """
-
-    release: Release
-    """The second moment, without noise."""
-    epsilon: float
-
-    def releases(self) -> Iterator[Release]:
-        """Yield the second moment."""
-        yield self.release
-
-    def event(self) -> ComposedEvent:
-        """Return two looks at the rows that no accountant covers: the sum, and the mechanism."""
-        return ComposedEvent.of([self.release.event(0), self.not_private])
 
     @property
     def not_private(self) -> NonPrivateEvent:

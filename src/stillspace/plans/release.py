@@ -83,6 +83,12 @@ class CeilingLedger(Ledger):
     relation: Relation = field(kw_only=True)
     spent: Fraction = field(default=Fraction(0), init=False)
     coordinates: int = field(default=0, init=False)
+    limit: Fraction = field(init=False)
+    """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
+
+    def __post_init__(self) -> None:
+        exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
+        self.limit = exact**2
 
     def record(self, event: SingleEvent, count: int = 1) -> None:
         """Add an event, or raise if it has no place under the ceiling."""
@@ -95,7 +101,7 @@ class CeilingLedger(Ledger):
         spent = self.spent + count * event.squared_mu(self.relation)
         coordinates = self.coordinates + count * event.coordinates
         within = (
-            spent <= self._limit
+            spent <= self.limit
             and coordinates <= self.ceiling.coordinates
             and event.sampler_error <= self.ceiling.sampler_error
             and event.rows_per_person >= self.ceiling.rows_per_person
@@ -110,12 +116,6 @@ class CeilingLedger(Ledger):
         """Return the ceiling, or raise if it is not what was planned."""
         return checked_event(ComposedEvent.of([self.ceiling]), planned)
 
-    @property
-    def _limit(self) -> Fraction:
-        """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
-        exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
-        return exact**2
-
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -126,13 +126,18 @@ class Draw:
     sigma: float
 
 
+NO_DRAW = Draw(None, None, 0.0)
+"""All rows, no noise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draws:
     """The secret randomness of successive releases, stacked."""
 
     selections: Selections | None
     noise: IntArray | None
-    """One block an iteration; None if none has noise, zeros where it has none."""
+    """Noise blocks, one per iteration. None if no iteration adds noise; an iteration without noise
+    has a block of zeros."""
     sigmas: FloatArray
 
     def __len__(self) -> int:
@@ -152,10 +157,10 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
-    """What successive iterations of a release showed, for an audit that watches a run.
+class Observation:
+    """What a witness gets of successive iterations of a release.
 
-    `points` and `released` are stacked; `selections` are secret and only an audit sees them.
+    `points` and `released` are stacked. `selections` are secret: only an audit has them.
     """
 
     release: Release
@@ -170,10 +175,26 @@ class Seen:
     pairs: IntArray | None = None
     """The secret pairing, where rows are paired."""
 
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        k: int,
+        point: FloatArray,
+        released: FloatArray,
+        draw: Draw,
+        rows: Rows,
+        view: View = (),
+    ) -> Observation:
+        """Return the observation of iteration k alone."""
+        chosen = draw.selection
+        selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
+        return cls(release, k, point[None], np.asarray(released)[None], selections, rows, view)
 
-Witness: TypeAlias = Callable[[Seen], None]
-"""Called with what was released, as it is released. Only an audit, and a fit that promises no
-privacy, may have one."""
+
+Witness: TypeAlias = Callable[[Observation], None]
+"""Called with every observation as it is made. Only an audit, and a fit that promises no privacy,
+may have one."""
 
 
 @dataclass(frozen=True)
@@ -264,7 +285,7 @@ class Release:
         limit, slack = Fraction(mu) ** 2, self._slack(self._unit / mu)
         z = (1.0 + slack / self._unit) / mu * (1.0 + 2.0**-50)
         for _ in range(64):
-            found = replace(self, z=z)
+            found = self._with_multiplier(z)
             event = found.event(0)
             assert isinstance(event, GaussianEvent)
             if event.squared_mu(self.relation) <= limit:
@@ -273,6 +294,13 @@ class Release:
             z *= 1.0 + 2.0**-50
         msg = f"No noise brings the {self.query.name} within mu={mu!r}."
         raise ValueError(msg)
+
+    def _with_multiplier(self, z: float) -> Release:
+        """Return this release with another noise multiplier, and what does not depend on it."""
+        found = replace(self, z=z)
+        for name in ("_unit", "asked", "_rounding"):
+            found.__dict__[name] = getattr(self, name)
+        return found
 
     def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
         """Record iteration k in the ledger, then draw its selection and its noise."""
@@ -328,7 +356,7 @@ class Release:
             return np.zeros((count, *self.query.noise.shape), dtype=np.int64)
         return self.query.noise.draws(sigma, count, rng)
 
-    @property
+    @cached_property
     def asked(self) -> Query:
         """The query as the rows are asked it: with more care for its sum if there are more rows.
 
@@ -352,8 +380,14 @@ class Release:
 
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
+        sums, terms = self._rounding
+        return self.query.noise.slack(sigma) + sums + terms
+
+    @cached_property
+    def _rounding(self) -> tuple[float, float]:
+        """What rounding of sums and of terms adds to the sensitivity, whatever the noise is."""
         terms = 2.0 * self.rows_per_person * self.asked.term_error
-        return self.query.noise.slack(sigma) + 2.0 * self._summation_error() + terms
+        return 2.0 * self._summation_error(), terms
 
     def _summation_error(self) -> float:
         """Return how far rounding moves the part of a computed sum that one person changes.

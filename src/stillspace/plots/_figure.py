@@ -12,7 +12,6 @@ GREEN = "#009E73"
 VERMILION = "#D55E00"
 INK = "#1A1A1A"
 GREY = "#5F5F5F"
-PALE = "#C8C8C8"
 
 
 def new_figure(width: float, height: float, dpi: int = 150) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from stillspace._limits import LARGEST_EPSILON
+from stillspace._checks import LARGEST_EPSILON
 from stillspace.methods.newton import NEWTON_RULE
 from stillspace.plots._display import Display
 from stillspace.plots._figure import BLUE, GREY, INK, ORANGE, new_figure, tidy
@@ -72,13 +72,24 @@ class PlannerDisplay(Display):
         ]
         if weak:
             ax.axvspan(self.values[0], weak[-1], color=GREY, alpha=0.1, lw=0)
-            ax.text(0.03, 0.04, "grey: too weak a signal for steps", fontsize=8, color=GREY,
+            ax.text(0.03, 0.04, "grey: budget too small for robust steps", fontsize=8, color=GREY,
                     transform=ax.transAxes)  # fmt: skip
+        self._mark_units(ax)
         ax.set(xscale="log", yscale="log", xlim=(self.values[0], self.values[-1]))
         name = "ε" if self.fact == "epsilon" else "rows"
         tidy(ax, x=name, y="expected squared error d²")
         ax.set_ylim(min(self.errors) / 6.0, 2.5 * most)
         ax.legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.92))
+
+    def _mark_units(self, ax: Any) -> None:
+        """Mark where centre and scale begin to be found privately: both curves step up there."""
+        found = [prediction.units_share > 0.0 for prediction in self.predictions]
+        if not any(found) or all(found):
+            return
+        at = self.values[found.index(True)]
+        ax.axvline(at, color=GREY, lw=0.8, ls="-.")
+        ax.text(at, 0.02, " from here: private\n centre and scale", fontsize=8, color=GREY,
+                transform=ax.get_xaxis_transform())  # fmt: skip
 
 
 def draw_expected_error(prediction: Prediction) -> Any:

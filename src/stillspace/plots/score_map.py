@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from stillspace._typing import FloatArray
 from stillspace.methods.pictures import ScoreMap
 from stillspace.plots._figure import BLUE, GREY, INK, new_figure
 
 WATERMARK = "shows individual rows: not private"
+_MOST_COLUMNS = 3
+"""Maps side by side."""
 
 
 def draw_score_map(found: ScoreMap) -> Any:
@@ -18,25 +21,41 @@ def draw_score_map(found: ScoreMap) -> Any:
     Cells within twice the noise are left white. The map is covered by the guarantee of its fit
     (`summaries=("scores",)`) and may be published with it.
     """
-    shares = np.atleast_2d(found.shares)
-    shown = np.where(shares > 2.0 * found.sd, shares, 0.0)
-    figure = new_figure(5.2, 4.6 if found.shares.ndim == 2 else 2.2)
-    axes = figure.add_axes((0.14, 0.22, 0.78, 0.7))
-    across = found.edges
-    down = across if found.shares.ndim == 2 else np.array([0.0, 1.0])
-    cells = shown.T if found.shares.ndim == 2 else shown
-    axes.pcolormesh(across, down, 100.0 * cells, cmap="Blues")
-    axes.set_xlabel("score on component 1")
-    if found.shares.ndim == 2:
-        axes.set_ylabel("score on component 2")
-    else:
-        axes.set_yticks([])
+    flat = found.maps[0][1].ndim == 2
+    columns = min(len(found.maps), _MOST_COLUMNS)
+    lines = -(-len(found.maps) // columns)
+    width, height = (5.2, 4.6 if flat else 2.2) if columns == 1 else (3.0 * columns, 2.9 * lines)
+    figure = new_figure(width, height + 0.3)
+    below = 0.75 / (height + 0.3)  # inches for the note and the ticks
+    grid = figure.add_gridspec(
+        lines, columns, left=0.5 / width + 0.06, right=0.97, bottom=below + 0.08, top=0.93,
+        hspace=0.45, wspace=0.35,
+    )  # fmt: skip
+    top = 100.0 * max(float(found.shares.max()), 2.0 * found.sd)  # one scale for all maps
+    for k, (title, shares) in enumerate(found.maps):
+        axes = figure.add_subplot(grid[k // columns, k % columns])
+        _draw_cells(axes, found, shares, top)
+        axes.set_title(title, fontsize=9)
+        last_line, first_column = k + columns >= len(found.maps), k % columns == 0
+        axes.set_xlabel("score on component 1" if last_line else "")
+        axes.set_ylabel("score on component 2" if flat and first_column else "")
     note = (
-        f"Share of rows per cell, released with noise of {100 * found.sd:.2g} %; cells within "
+        f"Share of all rows per cell, released with noise of {100 * found.sd:.2g} %; cells within "
         "twice the noise are white.\nRows further out are drawn at the rim."
     )
-    figure.text(0.02, 0.03, note, fontsize=7, color=GREY)
+    figure.text(0.02, 0.1 / (height + 0.3), note, fontsize=7, color=GREY)
     return figure
+
+
+def _draw_cells(axes: Any, found: ScoreMap, shares: FloatArray, top: float) -> None:
+    """Draw the cells of one map, those within the noise in white."""
+    shown = np.where(shares > 2.0 * found.sd, shares, 0.0)
+    flat, across = shares.ndim == 2, found.edges
+    down = across if flat else np.array([0.0, 1.0])
+    cells = shown.T if flat else shown[None]
+    axes.pcolormesh(across, down, 100.0 * cells, cmap="Blues", vmin=0.0, vmax=top)
+    if not flat:
+        axes.set_yticks([])
 
 
 def draw_scores(estimator: Any, X: Any, *, rows_may_be_seen: bool = False) -> Any:

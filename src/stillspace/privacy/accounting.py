@@ -206,8 +206,8 @@ def split_event(
             total += count * _squared_mu(single, relation)
             continue
         check_accounted(single, relation)
-        seen = single.sampling != "poisson" or single.rate > 0
-        if seen and single.sensitivity(relation) > 0:
+        reads_rows = single.sampling != "poisson" or single.rate > 0
+        if reads_rows and single.sensitivity(relation) > 0:
             sampled[single] = sampled.get(single, 0) + count
     # Each square, product and sum may have been rounded down: go up by more than that.
     mu = math.sqrt(total) * (1 + 1e-15 * (4 + len(event.parts)))

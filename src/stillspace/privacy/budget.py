@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 from collections.abc import Iterable
 from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from stillspace._checks import checked_delta, checked_epsilon, checked_whole
+from stillspace._checks import checked_delta, checked_epsilon, checked_whole, described, is_word_of
 from stillspace._html import facts_in_html
-from stillspace._shown import is_word_of, shown
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
 from stillspace.privacy.chain import Entry
@@ -20,14 +20,15 @@ from stillspace.privacy.events import ComposedEvent, Relation
 from stillspace.privacy.filters import (
     SMALLEST_DELTA,
     Kind,
+    LedgerTerms,
     Tally,
-    Terms,
     charge_of,
     checked_orders,
     fixed_terms,
 )
 from stillspace.privacy.ledger import LedgerFile, Link, Proposal
 from stillspace.privacy.receipts import Receipt
+from stillspace.privacy.rights import Rights, grant
 
 Mode: TypeAlias = Literal["open-or-create", "open", "create"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -98,7 +99,7 @@ class Budget:
         self._note = str(note)
         self._ledger = LedgerFile(self._path, _checked_timeout(timeout))
         if not is_word_of(mode, MODES):
-            raise ValueError(f"mode is {shown(mode)}; it must be one of {', '.join(MODES)}.")
+            raise ValueError(f"mode is {described(mode)}; it must be one of {', '.join(MODES)}.")
         # Checked before a file is made, and as the numbers that a ledger holds.
         given = {
             "epsilon": None if epsilon is None else checked_epsilon(epsilon),
@@ -126,7 +127,7 @@ class Budget:
             raise BudgetError(msg)
         self._ledger.read()
         assert self._ledger.terms is not None  # read
-        self._terms: Terms = self._ledger.terms
+        self._terms: LedgerTerms = self._ledger.terms
         self._check_same(given)
 
     def _create(self, given: dict[str, Any]) -> bool:
@@ -146,7 +147,7 @@ class Budget:
             wanted = tuple(sorted(set(value))) if isinstance(value, tuple) else value
             single = isinstance(wanted, str | Real) or name == "orders"  # an array equals nothing
             if value is not None and not (single and wanted == stored):
-                given_text = repr(value) if single else shown(value)
+                given_text = repr(value) if single else described(value)
                 msg = (
                     f"The ledger {self._path} has {name}={stored!r}, not {given_text}; a ledger's "
                     "terms never change: leave it out, or use another file."
@@ -198,13 +199,17 @@ class Budget:
         plan: str = "",
         note: str = "",
         not_private_because: Iterable[str] = (),
+        journal: str | None = None,
+        answers: int = 0,
     ) -> Entry:
         """Charge a fit, durably, or raise and change nothing. Call it before any row is read.
 
         `event` is all that the fit will do, or a ceiling of it if the fit divides its noise as it
         goes. `not_private_because`: reasons for which the fit is none that a ledger takes. `delta`,
         the fingerprint of the `plan` and a `note` (this handle's, if none is given) are written
-        down with it: public facts, that nothing is computed from.
+        down with it: public facts, that nothing is computed from. `journal` names a right to
+        publish that this charge pays for, after so many `answers` that were paid for before
+        (`Budget.rights`).
         """
         reasons = tuple(not_private_because)
         if reasons:
@@ -212,8 +217,8 @@ class Budget:
         charge = charge_of(event, neighboring_relation, self._terms)
         text = json.dumps(event.to_dict(), sort_keys=True, allow_nan=False)
         stated = None if delta is None else float(delta)
-        told = {"plan": str(plan), "delta": stated, "note": str(note or self._note)}
-        about = json.dumps(told, sort_keys=True, allow_nan=False)
+        facts = {"plan": str(plan), "delta": stated, "note": str(note or self._note)}
+        about = json.dumps(facts, sort_keys=True, allow_nan=False)
 
         def decide(before: Tally) -> Proposal:
             after = before.plus(charge)
@@ -221,7 +226,16 @@ class Budget:
                 raise BudgetExceededError(_too_little(before, after))
             return str(name), neighboring_relation, charge, text, about
 
-        return self._ledger.append(decide)
+        def also(connection: sqlite3.Connection, entry: Entry) -> None:
+            if journal is not None:
+                grant(connection, journal, entry.number, answers)
+
+        return self._ledger.append(decide, also)
+
+    @property
+    def rights(self) -> Rights:
+        """What fits with a journal have published (docs/budget.md, "Journals")."""
+        return Rights(self._ledger)
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all charges, oldest first: public facts only."""
@@ -325,10 +339,10 @@ class Budget:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __getstate__(self) -> tuple[str, Terms, float, str, Link | None]:
+    def __getstate__(self) -> tuple[str, LedgerTerms, float, str, Link | None]:
         return self._path, self._terms, self._ledger.timeout, self._note, self._ledger.link
 
-    def __setstate__(self, state: tuple[str, Terms, float, str, Link | None]) -> None:
+    def __setstate__(self, state: tuple[str, LedgerTerms, float, str, Link | None]) -> None:
         self._path, self._terms, timeout, self._note, link = state
         self._ledger = LedgerFile(self._path, timeout, self._terms, link)
 
@@ -340,7 +354,7 @@ def _checked_timeout(timeout: Any) -> float:
     return seconds
 
 
-def _kind_in_words(terms: Terms) -> str:
+def _kind_in_words(terms: LedgerTerms) -> str:
     if terms.kind == "gaussian":
         return "kind gaussian: fits that read all rows"
     return f"kind renyi: order {', '.join(f'{order:g}' for order in terms.orders)}"

@@ -15,12 +15,12 @@ from itertools import groupby
 from math import inf, isfinite
 from typing import Any, Literal, TypeAlias
 
-from stillspace import _limits
-from stillspace._shown import is_word_of, shown
+from stillspace import _checks
+from stillspace._checks import described, is_word_of
 from stillspace.exceptions import NotAccountedError
 
-Relation: TypeAlias = _limits.Relation
-RELATIONS = _limits.RELATIONS
+Relation: TypeAlias = _checks.Relation
+RELATIONS = _checks.RELATIONS
 
 SamplingName: TypeAlias = Literal["all", "poisson", "without-replacement", "with-replacement"]
 SAMPLINGS: tuple[SamplingName, ...] = (
@@ -35,7 +35,8 @@ def check_relation(relation: str) -> None:
     """Refuse a neighbouring relation that has no accountant."""
     if not is_word_of(relation, RELATIONS):
         raise ValueError(
-            f"neighboring_relation is {shown(relation)}; it must be one of {', '.join(RELATIONS)}."
+            f"neighboring_relation is {described(relation)}; "
+            f"it must be one of {', '.join(RELATIONS)}."
         )
 
 
@@ -84,7 +85,7 @@ class GaussianEvent:
             raise ValueError(f"coordinates is {self.coordinates}; it must not be negative.")
         if not is_word_of(self.sampling, SAMPLINGS):
             raise ValueError(
-                f"sampling is {shown(self.sampling)}; it must be one of {', '.join(SAMPLINGS)}."
+                f"sampling is {described(self.sampling)}; it must be one of {', '.join(SAMPLINGS)}."
             )
         if self.sampling == "poisson" and not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
@@ -303,7 +304,7 @@ def _event_from(stored: Mapping[str, Any]) -> SingleEvent:
     if kind == "tested":
         return TestedEvent(_real(stored["epsilon"]), _real(stored["delta"]))
     if kind != "gaussian":
-        raise ValueError(f"an event of kind {shown(kind)} is not known to this version.")
+        raise ValueError(f"an event of kind {described(kind)} is not known to this version.")
     names = {f.name for f in fields(GaussianEvent)}
     unknown = set(stored) - names - {"kind", "count"}
     if unknown:

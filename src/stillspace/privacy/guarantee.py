@@ -111,12 +111,12 @@ class Guarantee:
         return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
 
     def __repr__(self) -> str:
-        shown = [f"epsilon={_number(self.epsilon)}"]
+        parts = [f"epsilon={number_up(self.epsilon)}"]
         if self.delta is not None:
-            shown.append(f"delta={_number(self.delta)}")
-        shown += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
+            parts.append(f"delta={number_up(self.delta)}")
+        parts += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
         stated = ", as stated by the file" if self.stated_by_file else ""
-        return f"Guarantee({', '.join(shown)}{stated})"
+        return f"Guarantee({', '.join(parts)}{stated})"
 
     def _repr_html_(self) -> str:
         """Return the guarantee for a notebook: the numbers, and what they rest on folded in."""
@@ -124,7 +124,7 @@ class Guarantee:
         title = "Privacy guarantee" if self.private else "No privacy guarantee"
         facts = [("in words", text)]
         if self.private:
-            facts.insert(0, ("ε, δ", f"{_number(self.epsilon)}, {_number(self.delta or 0.0)}"))
+            facts.insert(0, ("ε, δ", f"{number_up(self.epsilon)}, {number_up(self.delta or 0.0)}"))
             facts.insert(1, ("data sets that differ in", self.neighboring_relation))
         return facts_in_html(title, facts, self.assumptions)
 
@@ -133,9 +133,9 @@ class Guarantee:
         whose = ("any one row", "another") if k == 1 else (f"up to {k} rows of a person", "others")
         neighbours = _NEIGHBOURS[self.neighboring_relation].format(*whose)
         assert self.delta is not None  # checked when private
-        epsilon, delta = self.epsilon, _number(self.delta)
+        epsilon, delta = self.epsilon, number_up(self.delta)
         text = [
-            f"({_number(epsilon)}, {delta})-differential privacy under "
+            f"({number_up(epsilon)}, {delta})-differential privacy under "
             f"{self.neighboring_relation}: with {neighbours}, the probability of any set of "
             f"results of this fit becomes at most {_factor(epsilon)} times what it was, plus "
             f"{delta}.",
@@ -157,8 +157,8 @@ class Guarantee:
         if self.event.non_private_reasons or self.delta is None:
             return text
         text.append(
-            f"The noise alone would give epsilon = {_number(self.epsilon)} at delta = "
-            f"{_number(self.delta)} under {self.neighboring_relation} "
+            f"The noise alone would give epsilon = {number_up(self.epsilon)} at delta = "
+            f"{number_up(self.delta)} under {self.neighboring_relation} "
             f"(accountant: {self.accountant})."
         )
         return text
@@ -231,8 +231,8 @@ def _epsilon(event: ComposedEvent, relation: Relation, delta: float, ideal_sampl
     return privacy_curve(event, relation, ideal_sampler=ideal_sampler).get_epsilon(delta)
 
 
-def _number(value: float) -> str:
-    """Print an ε, δ or factor to four digits, rounded up as every ε is."""
+def number_up(value: float) -> str:
+    """Return an ε, δ or factor to four digits, rounded up: the safe side of each."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
@@ -240,4 +240,4 @@ def _number(value: float) -> str:
 
 
 def _factor(epsilon: float) -> str:
-    return _number(math.exp(epsilon)) if epsilon < 100 else f"e^{_number(epsilon)}"
+    return number_up(math.exp(epsilon)) if epsilon < 100 else f"e^{number_up(epsilon)}"

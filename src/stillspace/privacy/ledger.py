@@ -23,18 +23,15 @@ from __future__ import annotations
 import json
 import os
 import random
-import secrets
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from stillspace.exceptions import BudgetError
-from stillspace.privacy import schema
+from stillspace.privacy import database, schema
 from stillspace.privacy.chain import (
     DamagedError,
     Entry,
@@ -43,43 +40,26 @@ from stillspace.privacy.chain import (
     rows_from,
     start_hash,
 )
-from stillspace.privacy.filters import Charge, Tally, Terms
+from stillspace.privacy.filters import Charge, LedgerTerms, Tally
 from stillspace.privacy.turns import one_operation, opened
-
-_ATTEMPT = 0.1
-"""Seconds that SQLite itself waits for a lock."""
 
 T = TypeVar("T")
 
 
-def create(path: str, terms: Terms, timeout: float) -> bool:
+def create(path: str, terms: LedgerTerms, timeout: float) -> bool:
     """Make a ledger at `path`; False, and nothing changed, if something is there already."""
-    folder, target = os.path.dirname(path), Path(path)
-    if target.exists() or target.is_symlink():
-        return False
-    temporary = os.path.join(folder, f".stillspace-{secrets.token_hex(8)}.tmp")
+
+    def fill(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO terms VALUES (?)", [_terms_text(terms)])
+
     try:
-        with one_operation(path, timeout), opened(lambda: _connect(temporary, "rwc")) as connection:
-            connection.executescript(
-                f"PRAGMA application_id={schema.APPLICATION};"
-                f"PRAGMA user_version={schema.VERSION};"
-                f"BEGIN IMMEDIATE; {schema.SCRIPT}"
-            )
-            connection.execute("INSERT INTO terms VALUES (?)", [_terms_text(terms)])
-            connection.execute("COMMIT")
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
+        return database.create(
+            path, schema.SCRIPT, schema.APPLICATION, schema.VERSION, fill, timeout
+        )
     except (sqlite3.Error, OSError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
         msg = f"No ledger could be made at {path}: {reason[:1].lower()}{reason[1:]}."
         raise BudgetError(msg) from error
-    finally:
-        for name in (temporary, f"{temporary}-journal"):
-            with suppress(OSError):
-                os.unlink(name)
-        _sync_folder(folder)
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +97,7 @@ class LedgerFile:
     __slots__ = ("_known", "link", "path", "terms", "timeout")
 
     def __init__(
-        self, path: str, timeout: float, terms: Terms | None = None, link: Link | None = None
+        self, path: str, timeout: float, terms: LedgerTerms | None = None, link: Link | None = None
     ) -> None:
         self.path, self.timeout, self.terms, self.link = path, timeout, terms, link
         self._known: Known | None = None
@@ -144,10 +124,15 @@ class LedgerFile:
 
         return self._transact(work, write=False)
 
-    def append(self, decide: Callable[[Tally], Proposal]) -> Entry:
+    def append(
+        self,
+        decide: Callable[[Tally], Proposal],
+        also: Callable[[sqlite3.Connection, Entry], object] | None = None,
+    ) -> Entry:
         """Append what `decide` makes of the sum of all charges, durably, or nothing if it raises.
 
         Nobody else can append in between. `decide` may be called again if the file was locked.
+        `also` writes what belongs to the entry, in the same transaction.
         """
 
         def work(connection: sqlite3.Connection, stamp: tuple[int, ...]) -> Entry:
@@ -161,11 +146,25 @@ class LedgerFile:
             connection.execute(f"INSERT INTO entries ({schema.COLUMNS}) VALUES ({places})", row)
             if rows_from(connection, entry.number) != [row]:
                 raise DamagedError("a new entry is not there after it was written")
+            if also is not None:
+                also(connection, entry)
             connection.execute("COMMIT")
             self._keep(known.plus(entry, _stamp(self.path, _counter(stamp) + 1)))
             return entry
 
         return self._transact(work, write=True)
+
+    def beside(self, work: Callable[[sqlite3.Connection], T], *, write: bool) -> T:
+        """Run `work` on the checked file in one durable transaction; no entry changes."""
+
+        def checked(connection: sqlite3.Connection, stamp: tuple[int, ...]) -> T:
+            known = self._current(connection, stamp)
+            found = work(connection)
+            connection.execute("COMMIT")
+            self._keep(replace(known, stamp=_stamp(self.path, _counter(stamp) + write)))
+            return found
+
+        return self._transact(checked, write=write)
 
     def _keep(self, known: Known) -> None:
         self._known, self.link = known, known.link
@@ -193,17 +192,17 @@ class LedgerFile:
         entries = checked_chain(connection, terms)
         self._check_same(terms)
         links = [start_hash(terms), *(entry.hash for entry in entries)]
-        seen = self.link
-        if seen is not None and (seen.number >= len(links) or links[seen.number] != seen.hash):
+        known = self.link
+        if known is not None and (known.number >= len(links) or links[known.number] != known.hash):
             msg = (
-                f"The ledger {self.path} has lost entries: this handle saw {seen.number} of them, "
+                f"The ledger {self.path} has lost entries: this handle saw {known.number} of them, "
                 "and the file does not hold them any more. Put the newest copy of the file back."
             )
             raise BudgetError(msg)
         tally = Tally.of(terms, [entry.charge for entry in entries])
         return Known(Link(len(entries), links[-1]), tally, stamp), entries
 
-    def _check_same(self, terms: Terms) -> None:
+    def _check_same(self, terms: LedgerTerms) -> None:
         if self.terms is None:
             self.terms = terms
         elif self.terms != terms:
@@ -219,7 +218,7 @@ class LedgerFile:
             try:
                 with one_operation(self.path, deadline - time.monotonic()):
                     stamp = _checked_stamp(self.path)
-                    with opened(lambda: _connect(self.path, "rw")) as connection:
+                    with opened(lambda: database.connect(self.path, "rw")) as connection:
                         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                         return work(connection, stamp)  # what it raises rolls back, by closing
             except DamagedError as error:
@@ -244,28 +243,20 @@ def _damaged(path: str, reason: str, error: Exception) -> NoReturn:
 
 
 def _checked_stamp(path: str) -> tuple[int, ...]:
-    """Refuse other programs' files and files of a later version; return the file's stamp.
-
-    By the first bytes alone: SQLite itself may change a file that it opens. (Closing a second
-    descriptor drops the locks of this process; no connection of ours is open here.)
-    """
+    """Refuse other programs' files and files of a later version; return the file's stamp."""
     try:
-        with open(path, "rb") as file:
-            header = file.read(100)
-            stamp = _stamp(path, int.from_bytes(header[24:28], "big"))
+        application, version, counter = database.file_facts(path)
+        stamp = _stamp(path, counter)
     except FileNotFoundError:
         msg = f"There is no ledger at {path}; give epsilon and delta to create one."
         raise BudgetError(msg) from None
     except OSError as error:
         raise BudgetError(f"The ledger {path} cannot be opened: {error.strerror}.") from error
-    application, version = (int.from_bytes(header[i : i + 4], "big") for i in (68, 60))
-    if header[:16] != b"SQLite format 3\0" or application != schema.APPLICATION:
+    if application != schema.APPLICATION:
         raise BudgetError(f"{path} is not a stillspace ledger; it was left as it is.")
-    if version != schema.VERSION:
-        msg = (
-            f"The ledger {path} has format {version}; this version of stillspace reads "
-            f"{schema.VERSION}."
-        )
+    if version not in schema.VERSIONS:
+        known = " and ".join(map(str, schema.VERSIONS))
+        msg = f"The ledger {path} has format {version}; this version of stillspace reads {known}."
         raise BudgetError(msg)
     return stamp
 
@@ -286,37 +277,20 @@ def _counter(stamp: tuple[int, ...]) -> int:
     return stamp[-1]
 
 
-def _checked_terms(connection: sqlite3.Connection) -> Terms:
+def _checked_terms(connection: sqlite3.Connection) -> LedgerTerms:
     """Return the terms; nothing else in the file is looked at if its schema is not ours."""
     if not schema.is_exact(connection):
         raise DamagedError("its tables and triggers are not those that stillspace makes")
     rows = connection.execute("SELECT content FROM terms").fetchall()
     try:
         ((text,),) = rows
-        return Terms.from_dict(json.loads(text))
+        return LedgerTerms.from_dict(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError("its terms cannot be read") from error
 
 
-def _terms_text(terms: Terms) -> str:
+def _terms_text(terms: LedgerTerms) -> str:
     return json.dumps(terms.to_dict(), sort_keys=True)
-
-
-def _connect(path: str, mode: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{Path(path).as_uri()}?mode={mode}", uri=True, timeout=_ATTEMPT, isolation_level=None
-    )
-    try:
-        connection.execute("PRAGMA trusted_schema=OFF")
-        connection.execute("PRAGMA fullfsync=ON")  # macOS: through the disk's own cache
-        connection.execute("PRAGMA synchronous=EXTRA")
-        journal = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
-        if journal != "delete" or connection.execute("PRAGMA synchronous").fetchone()[0] != 3:
-            raise sqlite3.OperationalError("its file cannot be written durably")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _busy(error: sqlite3.Error) -> bool:
@@ -335,13 +309,3 @@ def _refuse(path: str, error: sqlite3.Error, write: bool) -> NoReturn:
     else:
         reason = f"The ledger {path} cannot be used ({error}); no row was read."
     raise BudgetError(reason) from error
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a new name durable; where folders cannot be opened (Windows) the system does it."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -7,11 +7,14 @@ budget infinite. So the schema must be, word for word, the one that stillspace w
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
-from functools import lru_cache
+
+from stillspace.privacy.database import holds_exactly
 
 VERSION = 2
 """Raised whenever an older version could not read the file right."""
+WITH_JOURNALS = 3
+"""A ledger gets this version, and one table more, with the first fit that keeps a journal."""
+VERSIONS = (VERSION, WITH_JOURNALS)
 APPLICATION = 0x53544C4C
 """The letters STLL in the file's header: tells our files from those of other programs."""
 COLUMNS = "number, time, name, relation, amounts, sampler, event, about, hash"
@@ -26,17 +29,43 @@ _FIXED = "CREATE TRIGGER {0}_{1} BEFORE {1} ON {0} BEGIN SELECT RAISE(ABORT, 'ap
 SCRIPT = _TABLES + "".join(
     _FIXED.format(table, verb) for table in ("terms", "entries") for verb in ("UPDATE", "DELETE")
 )
-_STORED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+JOURNALS = """
+CREATE TABLE journals (
+    id TEXT PRIMARY KEY, entry INTEGER NOT NULL, answers INTEGER NOT NULL,
+    resumed INTEGER NOT NULL);
+CREATE TRIGGER journals_UPDATE BEFORE UPDATE ON journals
+    WHEN NEW.id IS NOT OLD.id OR NEW.entry IS NOT OLD.entry OR NEW.answers < OLD.answers
+    OR NEW.resumed < OLD.resumed BEGIN SELECT RAISE(ABORT, 'numbers only grow'); END;
+""" + _FIXED.format("journals", "DELETE")
+"""What a fit with a journal has published: one row per right that was paid for (`rights`)."""
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version of an open ledger."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def is_exact(connection: sqlite3.Connection) -> bool:
     """Whether the file holds the tables and triggers of a ledger, unchanged, and nothing else."""
-    return sorted(connection.execute(_STORED).fetchall(), key=repr) == _expected()
+    script = SCRIPT if version_of(connection) == VERSION else SCRIPT + JOURNALS
+    return holds_exactly(connection, script)
 
 
-@lru_cache(maxsize=1)
-def _expected() -> list[tuple[str, ...]]:
-    """Return what SQLite stores of our own script."""
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(SCRIPT)
-        return sorted(connection.execute(_STORED).fetchall(), key=repr)
+def add_journals(connection: sqlite3.Connection) -> None:
+    """Add the table of journals inside a transaction, if the ledger does not have it yet."""
+    if version_of(connection) == VERSION:
+        # executescript would commit; a trigger's own ";" does not end a statement.
+        for statement in _statements(JOURNALS):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={WITH_JOURNALS}")
+
+
+def _statements(script: str) -> list[str]:
+    """Return the statements of a script."""
+    found, begun = [], ""
+    for piece in script.split(";"):
+        begun += piece + ";"
+        if sqlite3.complete_statement(begun):
+            found.append(begun.strip())
+            begun = ""
+    return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from stillspace._shown import shown
+from stillspace._checks import described
 from stillspace.plans.fixed import Plan
 from stillspace.plans.protocol import AnyPlan
 from stillspace.recipes.classic import fms, irls, reaper_irls
@@ -39,7 +39,7 @@ def draft_plan(algorithm: str, facts: Facts, **options: Any) -> AnyPlan:
     for key in given:
         if key not in recipe.options:
             msg = (
-                f"The algorithm {algorithm!r} has no option {shown(key)}; "
+                f"The algorithm {algorithm!r} has no option {described(key)}; "
                 f"it has {listed(recipe.options)}."
             )
             raise ValueError(msg)
@@ -81,7 +81,7 @@ def known_recipe(algorithm: Any, *, private: bool) -> Recipe:
     """Return the recipe of a name, of those with or without a promise."""
     table = PRIVATE if private else ROBUST
     if not isinstance(algorithm, str):
-        msg = f"algorithm must be a name, one of {listed(table)}, got {shown(algorithm)}."
+        msg = f"algorithm must be a name, one of {listed(table)}, got {described(algorithm)}."
         raise TypeError(msg)
     if algorithm in table:
         return table[algorithm]
@@ -89,7 +89,7 @@ def known_recipe(algorithm: Any, *, private: bool) -> Recipe:
         owner = "PrivateRobustPCA" if algorithm in PRIVATE else "RobustPCA"
         msg = f"{algorithm!r} is an algorithm of {owner}; known here: {listed(table)}."
     else:
-        msg = f"Unknown algorithm {shown(algorithm)}; known: {listed(table)}."
+        msg = f"Unknown algorithm {described(algorithm)}; known: {listed(table)}."
     raise ValueError(msg)
 
 

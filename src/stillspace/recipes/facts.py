@@ -36,6 +36,8 @@ class Facts:
     """Whether r is only the largest number of components, one of 1…r to be chosen by a release."""
     unit: str = "rows"
     """What there are n of, in messages."""
+    n_labels: int = 0
+    """How many labels the public list of labels has; 0 if rows have none."""
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.delta is None):

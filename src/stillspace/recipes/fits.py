@@ -101,7 +101,8 @@ def _scores(facts: Facts, view: View) -> tuple[Stage, ...]:
     share = SHARES.summary if clip is not None else SHARES.summary - SHARES.map_length
     m = min(2, facts.r)
     sd = _sd_of_counts(facts, share)
-    counts = ScoreCounts(facts.D, m, map_bins(facts.n, sd))
+    groups = facts.n_labels + 1  # one for all labels that are not listed, or for all rows
+    counts = ScoreCounts(facts.D, m, map_bins(facts.n // groups, sd), groups)
     last = ScoreMapStage(Reading("scores", facts.release(counts)), share, m, clip)
     if clip is not None:
         return (last,)
@@ -163,8 +164,8 @@ def plan_fit(
     if standardised is not None:
         first = (_standardising(facts, columns, standardised, view), *first)
     last = tuple(stage for name in summaries for stage in SUMMARIES[name](facts, view))
-    seen = facts if narrowed is None else replace(facts, D=narrowed)
-    draft = draft_plan(algorithm, seen, **options)
+    subspace_facts = facts if narrowed is None else replace(facts, D=narrowed)
+    draft = draft_plan(algorithm, subspace_facts, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
     main = SubspaceStage(draft, None, chooses)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import sqrt
 from typing import Any, TypeVar
 
-from stillspace._checks import checked_whole
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import checked_whole, described, is_word_of
 from stillspace.parts.outputs import Average, Last, Output
 from stillspace.parts.sampling import Poisson, Sampling, WithoutReplacement, WithReplacement
 from stillspace.parts.schedules import Schedule
@@ -24,7 +23,7 @@ def listed(names: Iterable[str]) -> str:
 def choice(kind: str, value: Any, table: Mapping[str, _T]) -> _T:
     """Return the entry of a table that the user named."""
     if not is_word_of(value, table):
-        msg = f"Unknown {kind} {shown(value)}; known: {listed(table)}."
+        msg = f"Unknown {kind} {described(value)}; known: {listed(table)}."
         raise ValueError(msg)
     return table[value]
 
@@ -66,7 +65,7 @@ def checked_schedule(options: Options, default: Schedule) -> Schedule:
     if not hasattr(schedule, "step"):
         msg = (
             "schedule must be one of stillspace.parts.schedules, such as Halving(1.0, every=50), "
-            f"got {shown(schedule)}."
+            f"got {described(schedule)}."
         )
         raise TypeError(msg)
     made: Schedule = schedule

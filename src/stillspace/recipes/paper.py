@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stillspace._checks import checked_positive
-from stillspace._shown import shown
+from stillspace._checks import checked_positive, described
 from stillspace._typing import FloatArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar, WaterFilling
@@ -158,7 +157,7 @@ def mirror(facts: Facts, options: Options, *, sampled: bool = False) -> Plan:
     """(dp-)(S)MD-REAP."""
     capped = options.get("capped", True)
     if not isinstance(capped, bool):
-        msg = f"capped must be True or False, got {shown(capped)}."
+        msg = f"capped must be True or False, got {described(capped)}."
         raise ValueError(msg)
     geometry = EntropicMirror(facts.r, capped)
     return reaper(facts, options, geometry, sampled=sampled)

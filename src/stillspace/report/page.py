@@ -19,13 +19,17 @@ STYLE = """
 * { box-sizing: border-box; }
 body { font: 16px/1.45 system-ui, "DejaVu Sans", sans-serif; color: #1a1a1a; background: #fff;
   max-width: 52rem; margin: 0 auto; padding: 1rem; overflow-wrap: break-word; }
-h1 { font-size: 1.6rem; margin: 0 0 .5rem; }
-h2 { font-size: 1.15rem; margin: 1.4rem 0 .4rem; border-bottom: 2px solid #0b5d8f; }
+h1 { font-size: 1.6em; margin: 0 0 .5rem; }
+h2 { font-size: 1.15em; margin: 1.4rem 0 .4rem; border-bottom: 2px solid #0b5d8f; }
 p, ul, figure { margin: .4rem 0; }
 figure { max-width: 30rem; }
-figcaption, caption { color: #4d4d4d; font-size: .9rem; text-align: left; }
-svg { width: 100%; height: auto; font: 12px system-ui, "DejaVu Sans", sans-serif; }
+figcaption, caption { color: #4d4d4d; font-size: .9em; text-align: left; }
+.quiet { color: #4d4d4d; }
+svg { width: 100%; height: auto; font: 14px system-ui, "DejaVu Sans", sans-serif; }
 svg.bar { width: 5.75rem; height: .75rem; }
+.beside { display: flex; flex-wrap: wrap; gap: 0 1.5rem; align-items: flex-start; }
+.beside > div { flex: 1 1 20rem; }
+.beside > figure { flex: 1 1 18rem; max-width: 24rem; }
 .pictures { display: flex; flex-wrap: wrap; gap: 1rem; }
 .pictures figure { flex: 1 1 16rem; max-width: 24rem; }
 .wide { overflow-x: auto; }
@@ -34,14 +38,16 @@ table { border-collapse: collapse; }
 th, td { padding: .15rem .7rem .15rem 0; text-align: left; vertical-align: top; }
 thead th { border-bottom: 1px solid #4d4d4d; }
 tbody th { font-weight: 600; }
+.facts th { white-space: nowrap; }
 .warning { border: 3px solid #a4001d; padding: .6rem; color: #7d0016; background: #fff4f4; }
 .boxes { list-style: none; padding-left: 0; }
-.boxes li { margin: .15rem 0; }
-input[type=checkbox] { width: 1.05rem; height: 1.05rem; vertical-align: -.15rem; }
+.boxes label { display: flex; gap: .5rem; margin: .2rem 0; }
+input[type=checkbox] { flex: none; width: 1.05rem; height: 1.05rem; margin: .2rem 0 0; }
 .signature { display: flex; flex-wrap: wrap; gap: 1.5rem; margin-top: 2.6rem; }
 .line { border-top: 1px solid #1a1a1a; flex: 1 1 11rem; color: #4d4d4d; }
 td code { overflow-wrap: anywhere; }
-code { font-family: "DejaVu Sans Mono", monospace; font-size: .8rem; }
+code { font-family: "DejaVu Sans Mono", monospace; font-size: .85em; }
+@media (max-width: 30rem) { svg.bar { display: none; } th, td { padding-right: .4rem; } }
 @page { size: A4; margin: 12mm; }
 @media print {
   body { font-size: 8.6pt; line-height: 1.28; max-width: none; padding: 0; }
@@ -49,9 +55,11 @@ code { font-family: "DejaVu Sans Mono", monospace; font-size: .8rem; }
   p, ul, figure { margin: .6mm 0; } figure { max-width: 78mm; }
   .pictures figure { max-width: 70mm; flex: 0 0 70mm; }
   th, td { padding: 0 3mm 0 0; } li, tr, figure { break-inside: avoid; }
-  .signature { margin-top: 9mm; break-inside: avoid; } .boxes li { margin: 0; }
+  .signature { margin-top: 9mm; break-inside: avoid; break-before: avoid; }
+  .boxes label { margin: 0; gap: 1.5mm; } .wide { overflow: visible; }
+  .beside { flex-wrap: nowrap; } .beside > figure { flex: 0 0 74mm; }
   svg.bar { height: 2.4mm; width: 18mm; } code { font-size: 7pt; }
-  input[type=checkbox] { width: 2.6mm; height: 2.6mm; }
+  input[type=checkbox] { width: 2.6mm; height: 2.6mm; margin: .4mm 0 0; }
 }
 """
 

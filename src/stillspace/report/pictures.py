@@ -85,10 +85,10 @@ def bar(value: float, largest: float) -> Html:
     )
 
 
-def score_map(found: ScoreMap) -> Html:
-    """Return the map of scores: darker cells hold more rows; cells within the noise stay white."""
-    shares = np.atleast_2d(found.shares.T)[::-1]
-    top = max(float(shares.max()), 1e-12)
+def score_map(found: ScoreMap, title: str, cells: FloatArray) -> Html:
+    """Return one map of scores: darker cells hold more rows; cells within the noise stay white."""
+    shares = np.atleast_2d(cells.T)[::-1]
+    top = max(float(found.shares.max()), 1e-12)
     across, down = shares.shape[1], shares.shape[0]
     side = 300.0 / across
     height = TOP + side * down + BOTTOM
@@ -113,7 +113,10 @@ def score_map(found: ScoreMap) -> Html:
         middle, turned = TOP + 150.0, {"text_anchor": "middle", "fill": GREY}
         turned["transform"] = f"rotate(-90 14 {middle:g})"
         drawn.append(tag("text", "score on component 2", x=14.0, y=middle, **turned))
-    return _svg("Map of the scores: where rows are many, with noise.", *drawn, height=height)
+    if title:
+        drawn.append(_text(LEFT + 150.0, TOP - 4, title, fill=GREY))
+    label = "Map of the scores: where rows are many, with noise."
+    return _svg(f"{title}: {label}" if title else label, *drawn, height=height)
 
 
 def _shade(part: float) -> str:
@@ -146,7 +149,6 @@ def scree(values: FloatArray, noise: float) -> Html:
             drawn.append(_text(x + 0.35 * span, HEIGHT - BOTTOM + 16, str(j + 1)))
     drawn += [
         _line(LEFT, y(noise), WIDTH - RIGHT, y(noise), ORANGE, 2.0),
-        _text(WIDTH - RIGHT - 4, TOP + 12, "orange: what noise alone can add", "end", ORANGE),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "component", fill=GREY),
     ]
     return _svg("Released variance along each component, with the level of the noise.", *drawn)

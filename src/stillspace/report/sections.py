@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp, isfinite, isnan
+from math import degrees, exp, floor, isfinite, isnan, log10, sqrt
 from typing import Any
 
 import numpy as np
 
 from stillspace.plans.fixed import fingerprint
 from stillspace.privacy import Budget, Guarantee
+from stillspace.privacy.guarantee import number_up
 from stillspace.report import pictures
 from stillspace.report.html import Child, Html, join, listed, rows, tag
 
@@ -33,8 +34,9 @@ def heading(model: Any) -> Html:
     """Say what this is and where it comes from."""
     origin = model.file_
     facts: list[list[Child]] = [
+        ["Privacy loss", _loss(model.privacy_)],
         ["Model", f"{type(model).__name__}, {_shape(model)}"],
-        ["Written", origin.written or "the file has no date (format 2)"],
+        ["Written", _when(origin.written) or "the file has no date (format 2)"],
         ["Software", f"stillspace {origin.version}"],
         ["Checksum", tag("code", origin.sha256 or "none (format 2)")],
         ["Signature", _SIGNATURES[origin.signature]],
@@ -48,10 +50,33 @@ def heading(model: Any) -> Html:
 
 
 _SIGNATURES = {
-    "": "none: this report is as good as the hands that the model file came from",
-    "not checked": "present, but no key was given to check it",
-    "checked": "made with the given key: whoever has the key wrote this file, and no byte changed",
+    "": "none. The file itself does not show who wrote it: ask the sender, or for a signed file.",
+    "not checked": "present, but no key was given to check it.",
+    "checked": "made with the given key. Somebody who has the key wrote this file, and nobody "
+    "changed it since.",
 }
+
+
+def _loss(promised: Guarantee) -> str:
+    if not promised.private:
+        return "not limited: this model has no guarantee"
+    assert promised.delta is not None
+    return f"ε = {number_up(promised.epsilon)}, δ = {_chance(promised.delta)}"
+
+
+def _chance(probability: float) -> str:
+    """Return a probability as a number and as "1 in …", neither of them too small."""
+    number = number_up(probability)
+    if not 0.0 < probability < 0.01:
+        return number
+    odds = 1.0 / float(number)
+    unit = 10.0 ** (floor(log10(odds)) - 1)
+    return f"{number} (about 1 in {floor(odds / unit * (1 + 1e-9)) * unit:,.0f})"
+
+
+def _when(written: str) -> str:
+    """Return the date of a file for people: without seconds' fractions, and with its zone."""
+    return written[:16].replace("T", " ") + " UTC" if written.endswith("+00:00") else written
 
 
 def _shape(model: Any) -> str:
@@ -65,30 +90,35 @@ def _shape(model: Any) -> str:
 def what_was_done(model: Any) -> Html:
     """Say in words what was computed, and why it protects people."""
     r = len(model.components_)
-    told = [
+    many = f"{r} directions" if r > 1 else "one direction"
+    parts = [
         tag(
             "p",
-            "A table with one row per person was summarised by ",
-            f"{r} direction{'s' if r > 1 else ''}: combinations of the columns along which most "
-            "rows lie. What is published is these directions and the numbers in this report. "
-            "No row is published.",
+            f"A table with {_rows_of_a_person(model.privacy_)} was summarised by {many}. A "
+            "direction is a combination of columns along which the rows differ most. These "
+            "directions and the numbers in this report are published. No row is published.",
         )
     ]
     if model.privacy_.private:
-        told.append(
+        parts.append(
             tag(
                 "p",
                 "Random noise was added to every number that was computed from the rows, before "
                 "the number was used or published. The noise is large enough to hide any one "
-                "person: the published numbers would be almost equally likely if that person's "
-                "data had been different. This holds whatever else somebody knows, and whatever "
-                "is done with the published numbers later.",
+                "person: the published numbers would be almost as likely if that person's data "
+                "had been different. This stays true whatever other data somebody has, and "
+                "whatever is done with the published numbers later.",
             )
         )
     plan = getattr(model, "plan_", None)
     words = model.plan_text_ if plan is None else plan.in_words()
-    told.append(tag("details", tag("summary", "The method, for specialists"), tag("p", words)))
-    return section("What was done", *told)
+    parts.append(tag("details", tag("summary", "The method, for specialists"), tag("p", words)))
+    return section("What was done", *parts)
+
+
+def _rows_of_a_person(promised: Guarantee) -> str:
+    k = promised.event.rows_per_person
+    return "one row per person" if k == 1 else f"at most {k} rows per person"
 
 
 def guarantee(model: Any) -> Html:
@@ -105,17 +135,39 @@ def guarantee(model: Any) -> Html:
                 class_="warning",
             ),
         )
-    promise = str(promised).split("\n", maxsplit=1)[0]
+    formal = str(promised).split("\n", maxsplit=1)[0]
+    formal = formal.removesuffix("What it rests on, and what it does not cover:").strip()
     return section(
         "The guarantee",
-        tag("p", promise.removesuffix("What it rests on, and what it does not cover:").strip()),
-        tag("figure", _curve(promised), tag("figcaption", _CURVE)),
+        tag(
+            "div",
+            tag(
+                "div",
+                tag("p", *_in_words(promised)),
+                tag("p", tag("span", "For specialists: ", class_="quiet"), formal),
+            ),
+            tag("figure", _curve(promised), tag("figcaption", _CURVE)),
+            class_="beside",
+        ),
+    )
+
+
+def _in_words(promised: Guarantee) -> tuple[Child, ...]:
+    """Return what (ε, δ) says, for a reader who does not know the symbols."""
+    assert promised.delta is not None
+    factor = number_up(exp(min(promised.epsilon, 700.0)))
+    return (
+        "Compare two cases: the data as they are, and the same data with one person's part "
+        "changed. ",
+        tag("strong", f"The probability of any result differs by at most a factor of {factor}"),
+        f", plus {_chance(promised.delta)}. The factor is e^ε. The small number that is added is "
+        "called δ.",
     )
 
 
 _CURVE = (
-    "All pairs (ε, δ) on this curve hold at once. Smaller is more private. δ is the part of the "
-    "probability for which ε need not hold."
+    "Every point of this curve is a guarantee, and all of them hold at the same time. Smaller "
+    "values are more private. The dot is the pair that this report states."
 )
 
 
@@ -148,8 +200,9 @@ def for_one_person(model: Any) -> Html | None:
         tag(
             "p",
             "Suppose that somebody believes something about one person before seeing this "
-            "result, and knows the data of all other people. The result can change that belief "
-            f"only this much (except with a probability of at most {TAIL * promised.delta:.1g}):",
+            "result, and even knows the data of all other people. The result can change that "
+            "belief only as far as this table says "
+            f"(except with a probability of at most {TAIL * promised.delta:.1g}):",
         ),
         rows(
             ["Belief before", "Lowest belief after", "Highest belief after"],
@@ -159,9 +212,9 @@ def for_one_person(model: Any) -> Html | None:
         tag(
             "p",
             "Somebody who must guess between two possibilities that are equally likely before "
-            f"guesses right in at most {right:.1f} % of all cases; blind guessing gives 50 %. "
-            "What the result says about people in general, such as that two columns go together, "
-            "is not limited: it would be learned without this person, too.",
+            f"guesses right in at most {right:.1f} % of all cases. Blind guessing gives 50 %. "
+            "Facts about people in general, such as that two columns rise together, are not "
+            "limited: they would be learned without this person, too.",
         ),
     )
 
@@ -178,15 +231,15 @@ def checklist(model: Any) -> Html | None:
     left_out = [a.removeprefix(_NOT_COVERED) for a in promised.assumptions if _NOT_COVERED in a]
     rests_on = [a for a in promised.assumptions if _NOT_COVERED not in a]
     boxes = [
-        tag("li", tag("label", tag("input", type="checkbox"), " ", _sentence(text)))
+        tag("li", tag("label", tag("input", type="checkbox"), tag("span", _sentence(text))))
         for text in rests_on
     ]
     lines = [tag("span", word, class_="line") for word in ("Name", "Place and date", "Signature")]
     return section(
         "To check and to sign",
-        tag("p", "The guarantee holds if all of this is true:"),
+        tag("p", "The guarantee holds if all of these statements are true:"),
         tag("ul", *boxes, class_="boxes"),
-        tag("p", "It does not cover:"),
+        tag("p", "The guarantee does not cover:"),
         listed([_sentence(text) for text in left_out]),
         tag("p", *lines, class_="signature"),
     )
@@ -199,24 +252,24 @@ def _sentence(text: str) -> str:
 def ledger(model: Any, budget: Budget | None) -> Html:
     """Say what was charged to a ledger, and what is left of it."""
     receipt = getattr(model, "receipt_", None)
-    told: list[Html] = []
+    parts: list[Html] = []
     if receipt is None:
-        told.append(
+        parts.append(
             tag(
                 "p",
                 "This fit was not charged to a ledger. The privacy losses of several fits on the "
-                "same people add up, and nothing here says how many there were.",
+                "same people add up. This page cannot say how many other fits there were.",
             )
         )
     else:
-        told.append(tag("p", _sentence(f"this fit is {receipt}")))
+        parts.append(tag("p", _sentence(f"this fit is {receipt}")))
     if budget is not None:
         entries, shares = budget.entries(), budget.shares()
         if receipt is not None and receipt.hash not in {entry.hash for entry in entries}:
             msg = "This ledger does not hold the entry of this model; give the ledger of the fit."
             raise ValueError(msg)
-        told.append(_entries(budget, list(zip(entries, shares, strict=True))))
-    return section("Privacy budget", *told)
+        parts.append(_entries(budget, list(zip(entries, shares, strict=True))))
+    return section("Privacy budget", *parts)
 
 
 def _entries(budget: Budget, charged: Sequence[tuple[Any, float]]) -> Html:
@@ -236,24 +289,27 @@ def _entries(budget: Budget, charged: Sequence[tuple[Any, float]]) -> Html:
 def loadings(model: Any) -> Html | None:
     """Show the published directions."""
     if model.sketch_ is not None:
-        text = "The directions live in a public projection and have no meaning per column."
+        text = (
+            "The rows were first reduced by a public random projection. The directions refer to "
+            "the projected columns, so they have no value for each original column."
+        )
         return section("The published directions", tag("p", text))
     V = np.asarray(model.components_)
     names = _names(model)
     order = np.argsort(-np.abs(V).max(axis=0), kind="stable")[:MOST_LOADINGS]
     largest = float(np.abs(V).max())
-    shown = V[:4]
+    components = V[:4]
     body: list[list[Child]] = [
-        [names[j], *(_loading(value, largest) for value in shown[:, j])] for j in order
+        [names[j], *(_loading(value, largest) for value in components[:, j])] for j in order
     ]
-    head = ["Column", *(f"Component {i + 1}" for i in range(len(shown)))]
+    head = ["Column", *(f"Component {i + 1}" for i in range(len(components)))]
     more = V.shape[1] - len(order)
-    caption = "Loadings: how much each column counts" + (
+    caption = "Loadings: the weight of each column in each direction" + (
         f"; {more} columns with smaller loadings are not shown" if more else ""
     )
     hint = None
     if getattr(model, "feature_names_in_", None) is None:
-        hint = tag("p", "The model file holds no names of columns: they are numbered from 1.")
+        hint = tag("p", "The model file holds no names of columns. They are numbered from 1.")
     return section("The published directions", rows(head, body, caption=caption), hint)
 
 
@@ -273,21 +329,27 @@ def released(model: Any) -> Html | None:
     facts: list[str] = []
     error = getattr(model, "error_estimate_", float("nan"))
     if not isnan(error):
+        angle = degrees(sqrt(max(error, 0.0)))
         facts.append(
-            f"Estimated squared error of the directions, given centre and scale: {error:.2g}."
+            f"Noise turned the directions by an estimated {angle:.2g}° (squared error "
+            f"{error:.2g}), given the released centre and scale."
         )
     facts += [
-        f"A group of about {100 * group.share:.1f} % of the rows (± {200 * group.sd:.1f} %) sits "
-        "together away from the others and was left out. If they are a real minority, the result "
-        "is not about them."
+        f"A group of about {100 * group.share:.1f} % of the rows (± {200 * group.sd:.1f} %) lies "
+        "apart from the other rows and was left out as outliers. If this group is a real minority "
+        "of people, the result does not describe them."
         for group in getattr(model, "left_out_", ())
     ]
     dropped = getattr(model, "dropped_columns_", ())
     if len(dropped):
         names = _names(model)
-        facts.append(f"Not used, for want of a scale: {', '.join(names[j] for j in dropped)}.")
+        facts.append(
+            f"Not used, because no scale could be found: {', '.join(names[j] for j in dropped)}."
+        )
     if getattr(model, "pair_cut_", None) is not None:
-        facts.append(f"Differences of length {model.pair_cut_:.3g} and more were left out.")
+        facts.append(
+            f"Differences between two rows of length {model.pair_cut_:.3g} and more were left out."
+        )
     if getattr(model, "variances_", None) is not None:
         facts.append(
             "Variances along the components: "
@@ -312,13 +374,19 @@ def _pictures(model: Any) -> list[Html]:
     score_map, scree = getattr(model, "score_map_", None), getattr(model, "scree_", None)
     if score_map is not None:
         text = (
-            "Where the rows lie along the first components: darker cells hold more rows. Each cell "
-            f"holds its share of the rows with noise of {100 * score_map.sd:.2g} %; cells within "
-            "twice the noise are white. Rows further out are drawn at the rim."
+            "Where the rows lie along the first components. Darker cells hold more rows. The noise "
+            f"on the share of a cell is {100 * score_map.sd:.2g} % of the rows; cells below twice "
+            "the noise are white. Rows further out are drawn at the rim."
         )
-        drawn.append(tag("figure", pictures.score_map(score_map), tag("figcaption", text)))
+        if score_map.labels:
+            text += " Each label has a map of its own; all other labels are counted together."
+        maps = [pictures.score_map(score_map, *one) for one in score_map.maps]
+        drawn.append(tag("figure", *maps, tag("figcaption", text)))
     if scree is not None:
-        text = "Variance of the rows, scaled to length 1, along the leading directions."
+        text = (
+            "Variance of the rows along the leading directions, after every row was scaled to "
+            "length 1. The orange line is what noise alone can add."
+        )
         picture = pictures.scree(scree.values[:20], scree.noise)
         drawn.append(tag("figure", picture, tag("figcaption", text)))
     return [tag("div", *drawn, class_="pictures")] if drawn else []
@@ -327,12 +395,18 @@ def _pictures(model: Any) -> list[Html]:
 def audit(found: Mapping[str, Any] | None, model: Any) -> Html:
     """Say what an attack on the claim found."""
     if found is None:
-        text = (
-            "No audit is attached. An audit runs the same plan many times on made-up people and "
-            "tries to tell them apart: stillspace audit MODEL --json audit.json, then "
-            "stillspace report MODEL --audit audit.json."
+        return section(
+            "What an audit found",
+            tag(
+                "p",
+                "No audit is attached. An audit runs the same plan many times on made-up people "
+                "and tries to tell one person's presence from the result. To add one, run ",
+                tag("code", "stillspace audit MODEL --json audit.json"),
+                " and then ",
+                tag("code", "stillspace report MODEL --audit audit.json"),
+                ".",
+            ),
         )
-        return section("What an audit found", tag("p", text))
     plan = getattr(model, "plan_", None)
     if plan is None or found.get("plan") != fingerprint(plan):
         msg = "The audit is not one of this model's plan; run stillspace audit on this model file."
@@ -349,16 +423,23 @@ def reproduction(model: Any) -> Html:
     """Say how each number here can be computed again."""
     plan = getattr(model, "plan_", None)
     facts = [
-        "Install this version: pip install stillspace==" + model.file_.version + ".",
-        "Check the file and compute ε again from what ran: stillspace show MODEL (with --key KEY "
-        "for a signed file).",
-        "Attack the claim: stillspace audit MODEL.",
-        "The noise cannot be drawn again, by design: its key was never stored. A new fit on the "
-        "same rows gives other numbers and costs privacy again.",
+        _step("Install this version: ", f"pip install stillspace=={model.file_.version}"),
+        _step("Check the file, and compute ε again: ", "stillspace show MODEL"),
+        _step("Attack the claim: ", "stillspace audit MODEL"),
+        Html(
+            "The noise cannot be drawn again: its key was never stored. A new fit on the same rows "
+            "gives other numbers and costs privacy again."
+        ),
     ]
     if plan is not None:
-        facts.append(f"Fingerprint of the plan: {fingerprint(plan)}.")
+        facts.append(_step("Fingerprint of the plan: ", fingerprint(plan)))
     promised = model.privacy_
     if promised.delta is not None and isfinite(promised.epsilon):
-        facts.append(f"ε was computed by the accountant “{promised.accountant}”.")
+        facts.append(
+            join([Html("ε was computed by the accountant "), tag("q", promised.accountant)])
+        )
     return section("How to reproduce this", listed(facts))
+
+
+def _step(text: str, command: str) -> Html:
+    return join([Html(text), tag("code", command)])

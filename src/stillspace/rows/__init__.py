@@ -1,6 +1,7 @@
 """Ways to hold rows and to add a query over them."""
 
 from stillspace.rows.file import FileRows, RowTable
+from stillspace.rows.labels import LabelledRows, label_codes
 from stillspace.rows.layout import STANDARD, Layout, Summation
 from stillspace.rows.levels import levels
 from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
@@ -19,6 +20,7 @@ __all__ = [
     "Clip",
     "ExactSum",
     "FileRows",
+    "LabelledRows",
     "Layout",
     "LeaveOut",
     "Lengths",
@@ -35,6 +37,7 @@ __all__ = [
     "Sphere",
     "Summation",
     "draw_pairs",
+    "label_codes",
     "levels",
     "through_view",
 ]

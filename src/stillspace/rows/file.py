@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from stillspace._sizes import checked_bytes, in_words
+from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels import jobs, scores
+from stillspace.rows.layout import LONGEST_BLOCK
 from stillspace.rows.maps import Project, RowMap, Sketch
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
 from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
 from stillspace.rows.sources import RowSource, open_source
+from stillspace.rows.sources.protocol import is_sparse
 from stillspace.rows.stored import (
     NO_INDEX,
     Factors,
     Ones,
     Scaling,
     Stored,
+    loaded_and_added,
     loaded_and_measured,
     stored,
 )
@@ -66,8 +69,8 @@ class RowTable:
         needed = 8 * n * NUMBERS_PER_ROW
         if needed > self.memory // 2:
             msg = (
-                f"memory={in_words(self.memory)} is too little: {n} rows take "
-                f"{in_words(needed)} for {NUMBERS_PER_ROW} numbers per row; give "
+                f"memory={bytes_in_words(self.memory)} is too little: {n} rows take "
+                f"{bytes_in_words(needed)} for {NUMBERS_PER_ROW} numbers per row; give "
                 f"memory='{2 * needed / 1e9:.3g}GB' or more."
             )
             raise ValueError(msg)
@@ -152,6 +155,11 @@ class CodedSource:
         return self.source.names
 
     @property
+    def sparse(self) -> bool:
+        """As before."""
+        return is_sparse(self.source)
+
+    @property
     def parallel(self) -> bool:
         """As before."""
         return bool(getattr(self.source, "parallel", False))
@@ -196,6 +204,11 @@ class FileStored:
         """Type of the stored cells."""
         return self.table.dtype
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the source hands over compressed sparse rows."""
+        return is_sparse(self.table.source)
+
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
@@ -209,12 +222,18 @@ class FileStored:
             done += count
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
-        adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
-        pieces = self._pieces(span.chosen, factors, span.start, span.stop, span.block)
+        """Add the terms of a run of blocks, in the way of rows in memory."""
+        thin, block = self.sparse and scaling.zeros_stay, span.block
+        if thin:
+            block = LONGEST_BLOCK
+            adder: Any = jobs.SparseAdder(terms, block)
+        else:
+            adder = jobs.RowAdder(terms, min(block, span.stop - span.start))
+        pieces = self._pieces(span.chosen, factors, span.start, span.stop, block)
         for piece, chosen, some in pieces:
-            run = jobs.Span(chosen, piece.low, piece.high, span.block)
-            adder.add(*stored(piece.X).loader, scaling.cells, some, run)
+            load, cells = stored(piece.X).loader
+            run = jobs.Span(chosen, piece.low, piece.high, block)
+            adder.add(*(() if thin else (load,)), cells, scaling.cells, some, run)
         adder.finish()
 
     def measure(
@@ -262,6 +281,11 @@ class NarrowedRows:
         return self.source.shape[0], m
 
     @property
+    def sparse(self) -> bool:
+        """Narrower rows are dense."""
+        return False
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Float64."""
         return np.dtype(np.float64)
@@ -288,12 +312,7 @@ class NarrowedRows:
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
-        adder = jobs.RowAdder(terms, min(span.block, span.stop - span.start))
-        for at in range(span.start, span.stop, span.block):
-            X = np.empty((min(span.block, span.stop - at), self.shape[1]))
-            self.load(span.chosen, at, scaling, factors, X)
-            adder.add_block(X)
-        adder.finish()
+        loaded_and_added(self, terms, scaling, factors, span)
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span

@@ -21,6 +21,9 @@ SHORTEST_JOB = 256
 MOST_BLOCKS = 256
 """Blocks in a job, at most."""
 
+SPARSE_JOB = 4096
+"""Rows in a job of sparse rows, at least: where few cells are stored, a job's sum costs more."""
+
 JOB_CELLS = 2**20
 """Cells in a job: some milliseconds of work, against which handing it to a thread is nothing."""
 
@@ -53,8 +56,8 @@ def loop_chain_length(n: int) -> int:
 class Summation:
     """How rows are added up: what the floating-point slack of a release assumes (SPEC 4 b).
 
-    A job adds at most `job_cells / D` rows (but 256 rows or more) in floating point, by chains of
-    at most `chain` operations per entry; jobs are added exactly.
+    A job adds at most `job_cells / D` rows (or 4096, if that is more, and one block) in floating
+    point, by chains of at most `chain` operations per entry; jobs are added exactly.
     """
 
     job_cells: int
@@ -62,7 +65,7 @@ class Summation:
 
     def job_rows(self, D: int) -> int:
         """Return the largest number of rows in a job."""
-        rows = max(self.job_cells // max(D, 1), SHORTEST_JOB) + LONGEST_BLOCK
+        rows = max(self.job_cells // max(D, 1), SPARSE_JOB) + LONGEST_BLOCK
         return min(rows, MOST_BLOCKS * LONGEST_BLOCK)
 
     def covers(self, other: Summation) -> bool:
@@ -82,8 +85,11 @@ class Layout:
     job: int
 
     @classmethod
-    def of(cls, D: int, entries: int) -> Layout:
-        """Return the layout for rows of D columns and a sum of so many entries."""
+    def of(cls, D: int, entries: int, *, sparse: bool = False) -> Layout:
+        """Return the layout for rows of D columns and a sum of so many entries.
+
+        Sparse rows have longer jobs, whatever is asked of them.
+        """
         if entries > WIDE * D:
             block = LONGEST_BLOCK
         else:
@@ -92,7 +98,9 @@ class Layout:
             lines = (min(fits, LONGEST_BLOCK // 2) // 8 + 1) // 2 * 2 - 1
             block = 8 * max(lines, 1)
         rows = max(JOB_CELLS // max(D, 1), SHORTEST_JOB)
-        return cls(block, min(-(-rows // block), MOST_BLOCKS) * block)
+        blocks = min(-(-rows // block), MOST_BLOCKS)
+        # 512 blocks of 8 rows at most: a shorter chain than the longest one of dense rows
+        return cls(block, max(blocks, -(-SPARSE_JOB // block) if sparse else 0) * block)
 
     def jobs(self, count: int) -> list[Job]:
         """Return the jobs that cover so many rows."""

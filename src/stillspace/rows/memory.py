@@ -251,7 +251,7 @@ class MemoryRows:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
         count = self.n_rows if selection is None else len(selection)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
-        layout = Layout.of(self.n_columns, prod(query.shape))
+        layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._source.sparse)
         found = self.partial(query, point, layout.jobs(count), index=index)
         return np.zeros(query.shape) if count == 0 else found.value()
 

@@ -10,7 +10,14 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs
 from stillspace.kernels.pairs import subtract_pairs
-from stillspace.rows.stored import Factors, Ones, Scaling, Stored, loaded_and_measured
+from stillspace.rows.stored import (
+    Factors,
+    Ones,
+    Scaling,
+    Stored,
+    loaded_and_added,
+    loaded_and_measured,
+)
 
 PAIR_CELLS = 2**21
 """Cells of a block of rows whose partners all lie in one other block."""
@@ -91,6 +98,11 @@ class PairedRows:
         return len(self.first), self.source.shape[1]
 
     @property
+    def sparse(self) -> bool:
+        """Differences are made dense."""
+        return False
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored cells."""
         return self.source.dtype
@@ -110,13 +122,7 @@ class PairedRows:
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
         """Add the terms of a run of blocks."""
-        most = min(span.block, span.stop - span.start)
-        adder, memory = jobs.RowAdder(terms, most), np.empty((most, self.shape[1]))
-        for at in range(span.start, span.stop, span.block):
-            X = memory[: min(span.block, span.stop - at)]
-            self.load(span.chosen, at, scaling, factors, X)
-            adder.add_block(X)
-        adder.finish()
+        loaded_and_added(self, terms, scaling, factors, span)
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from stillspace._typing import FloatArray, IntArray
+from stillspace.exceptions import NotAccountedError
 from stillspace.kernels.jobs import Terms
-from stillspace.rows.layout import Summation
+from stillspace.rows.layout import STANDARD, Summation
 from stillspace.rows.maps import Pairs, RowMap, View
 
 
@@ -61,6 +62,20 @@ class Rows(Adds, Protocol):
 
     def paired(self, pairs: IntArray) -> Rows:
         """Return the differences of pairs of rows, given as an array (m, 2) of row numbers."""
+
+
+_R = TypeVar("_R", bound=Rows)
+
+
+def accounted(rows: _R) -> _R:
+    """Return rows whose sums have no larger floating-point error than releases account for."""
+    if not STANDARD.covers(rows.summation):
+        msg = (
+            f"These rows are added up by longer chains ({rows.summation}) than a plan accounts for "
+            f"({STANDARD}); shorten their jobs."
+        )
+        raise NotAccountedError(msg)
+    return rows
 
 
 def through_view(rows: Rows, view: View, pairs: IntArray | None = None) -> Rows:

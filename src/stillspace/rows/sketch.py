@@ -64,7 +64,7 @@ class Sketch:
         if self.nonzeros > self.n_components:
             msg = (
                 f"nonzeros={self.nonzeros} is above n_components={self.n_components}: a column of "
-                "the sketch has at most one entry a row."
+                "the sketch has at most one entry per row."
             )
             raise ValueError(msg)
 

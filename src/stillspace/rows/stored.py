@@ -12,6 +12,7 @@ from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs, storage
+from stillspace.rows.layout import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
 
@@ -55,6 +56,11 @@ class Scaling:
         )
 
     @property
+    def zeros_stay(self) -> bool:
+        """Whether a cell that sparse rows do not store, a zero, is still one when it is scaled."""
+        return self.missing == 0.0 or not self.center.any()
+
+    @property
     def cells(self) -> jobs.Cells:
         """As compiled code takes it: it reads whole groups of 8 entries, so both are filled up."""
         kind = storage.FILLED if self.holes else storage.PLACED
@@ -89,6 +95,10 @@ class Stored(Protocol):
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored cells."""
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are stored as compressed sparse rows, which have longer jobs."""
+
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
@@ -111,6 +121,11 @@ class _Loaded(ABC):
     """Rows that a compiled loader reads."""
 
     X: Any
+
+    @property
+    def sparse(self) -> bool:
+        """Whether these are compressed sparse rows."""
+        return False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -162,12 +177,43 @@ class DenseRows(_Loaded):
 
 @dataclass(frozen=True, slots=True)
 class SparseRows(_Loaded):
-    """Compressed sparse rows; a block at a time is made dense."""
+    """Compressed sparse rows; a block at a time is made dense where a query needs it.
+
+    Sums of the compiled passes cost what is stored, if a cell that is not stored stays a zero.
+    """
+
+    @property
+    def sparse(self) -> bool:
+        """They are."""
+        return True
 
     @property
     def loader(self) -> Loader:
         """Data, columns and limits of the rows."""
         return storage.load_sparse, (self.X.data, self.X.indices, self.X.indptr)
+
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
+        """Add the terms of a run of blocks; those of sparse rows are long."""
+        if not scaling.zeros_stay:
+            _Loaded.add(self, terms, scaling, factors, span)
+            return
+        every = factors[:] if isinstance(factors, Ones) else factors
+        adder = jobs.SparseAdder(terms, LONGEST_BLOCK)
+        adder.add(self.loader[1], scaling.cells, every, span._replace(block=LONGEST_BLOCK))
+        adder.finish()
+
+
+def loaded_and_added(
+    rows: Stored, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span
+) -> None:
+    """Add the terms of a run of blocks that no compiled function loads."""
+    most = min(span.block, span.stop - span.start)
+    adder, memory = jobs.RowAdder(terms, most), np.empty((most, rows.shape[1]))
+    for at in range(span.start, span.stop, span.block):
+        X = memory[: min(span.block, span.stop - at)]
+        rows.load(span.chosen, at, scaling, factors, X)
+        adder.add_block(X)
+    adder.finish()
 
 
 def loaded_and_measured(

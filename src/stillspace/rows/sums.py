@@ -98,8 +98,3 @@ def sum_of(
     for part in parts:
         total.add(part)
     return total
-
-
-def total_of(parts: Iterable[FloatArray], shape: tuple[int, ...], norm_bound: float) -> FloatArray:
-    """Return the sum of all jobs."""
-    return sum_of(parts, shape, norm_bound).value()

@@ -5,27 +5,29 @@ The kinds of plan are told apart here and nowhere else.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from stillspace._typing import FloatArray
+from stillspace._typing import FloatArray, IntArray
+from stillspace.exceptions import NotAccountedError
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import CeilingLedger, Ledger, Witness, checked_event
-from stillspace.plans.staged import StagedPlan
+from stillspace.plans.release import CeilingLedger, Ledger, Observation, Witness, checked_event
+from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
-from stillspace.privacy.events import ComposedEvent
-from stillspace.rows import MemoryRows, Rows, through_view
-from stillspace.run.accounted import accounted, check_rows
+from stillspace.privacy.events import NOTHING, ComposedEvent
+from stillspace.rows import MemoryRows, Rows, draw_pairs, through_view
+from stillspace.rows.maps import Pairs, View, checked_view, paired
+from stillspace.rows.protocols import accounted
 from stillspace.run.adaptive import run_adaptive
-from stillspace.run.executors import Onlookers, Watch
+from stillspace.run.answers import Answers
+from stillspace.run.executors import Observers, Watch
 from stillspace.run.loop import run_loop, run_reading
 from stillspace.run.result import Result
-from stillspace.run.staged import run_staged
 from stillspace.run.tested import run_tested
 
 __all__ = ["Result", "check_rows", "most_passes", "rows_for", "run"]
@@ -39,33 +41,39 @@ def run(
     watch: Watch | None = None,
     witness: Witness | None = None,
     point: FloatArray | None = None,
+    journal: Answers | None = None,
 ) -> Result:
     """Run a plan; what ran must be the plan's event, or lie under its ceiling, or this raises.
 
     Rows without a bound go through the plan's view first. `point` is where a `Reading` asks, or
-    where a method that needs a point begins. `watch` is shown the points of the loop (not of a
+    where a method that needs a point begins. `watch` is given the points of the loop (not of a
     start's own loop), for experiments.
-    `witness` is for audits: it is shown every release, the rows behind the view and the secret
-    selections. Neither draws nor changes anything: a watched run gives the bits of an unwatched
-    one.
+    `witness` is for audits: it is given every release, the rows behind the view and the secret
+    selections. Neither draws nor changes anything: an observed run gives the bits of any other.
+    `journal` keeps every answer before it is used. Answers that it holds already are taken from it
+    in place of fresh ones: nothing is drawn and no row is read for them, and their events are
+    recorded as ever. A witness does not get their selections.
     """
     check_rows(plan, rows)
+    observers = Observers(watch, witness, journal)
     if isinstance(plan, StagedPlan):
-
-        def stage(
-            part: AnyPlan,
-            behind: Rows,
-            rng: np.random.Generator,
-            shown: Witness | None,
-            at: FloatArray | None,
-        ) -> Result:
-            return _run_one(part, behind, rng, Onlookers(watch, shown), at)
-
-        result = run_staged(plan, rows, rng, stage, witness)
-        return replace(result, event=checked_event(result.event, plan.event()))
+        return _run_staged(plan, rows, rng, observers)
     if not rows.bounded:
         rows = through_view(rows, plan.view)
-    return _run_one(plan, rows, rng, Onlookers(watch, witness), point)
+    return _run_one(plan, rows, rng, observers, point)
+
+
+def check_rows(plan: AnyPlan, rows: Rows) -> None:
+    """Refuse rows that a plan could not run on, before a budget is charged and a row is read."""
+    accounted(rows)
+    if not isinstance(plan, StagedPlan):
+        return
+    if rows.bounded:
+        msg = "A staged plan maps the rows itself: give them as they are, by MemoryRows.of(X)."
+        raise ValueError(msg)
+    if rows.n_columns != plan.n_columns:
+        msg = f"This plan is made for {plan.n_columns} columns; there are {rows.n_columns}."
+        raise ValueError(msg)
 
 
 def most_passes(plan: AnyPlan) -> int:
@@ -92,7 +100,7 @@ def _run_one(
     plan: AnyPlan,
     rows: Rows,
     rng: np.random.Generator,
-    lookers: Onlookers,
+    observers: Observers,
     point: FloatArray | None,
 ) -> Result:
     """Run a plan of one stage with a ledger of its own, and check the ledger."""
@@ -100,21 +108,90 @@ def _run_one(
     if isinstance(plan, AdaptivePlan):
         plan = plan if point is None else plan.at(point)
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
-        result = run_adaptive(plan, rows, rng, limit, lookers)
+        result = run_adaptive(plan, rows, rng, limit, observers)
         return replace(result, event=limit.check(plan.event()))
     ledger = Ledger()
     if isinstance(plan, TestedPlan):
+        if observers.journal is not None:
+            msg = "Propose-test-release has one answer, at its end: it keeps no journal."
+            raise NotAccountedError(msg)
         result = run_tested(plan, rows, rng, ledger)
     elif isinstance(plan, Reading):
         if point is None:
             msg = f"The reading {plan.name!r} needs a point."
             raise ValueError(msg)
-        result = run_reading(plan, rows, rng, ledger, lookers, point)
+        result = run_reading(plan, rows, rng, ledger, observers, point)
     elif isinstance(plan, Plan):
-        result = run_loop(plan, rows, rng, ledger, lookers)
+        result = run_loop(plan, rows, rng, ledger, observers)
         if not isinstance(plan.stop, Never):
             return replace(result, event=ComposedEvent.of(ledger.events))
     else:
         msg = f"run takes a plan of stillspace.plans, got {type(plan).__name__}."
         raise TypeError(msg)
     return replace(result, event=ledger.check(plan.event()))
+
+
+@dataclass(slots=True)
+class Views:
+    """The rows behind views, each row map applied once. It lives as long as one run."""
+
+    rows: Rows
+    pairs: IntArray | None
+    """The secret pairing, where rows are paired."""
+    kept: dict[View, Rows] = field(default_factory=dict)
+
+    def behind(self, view: View) -> Rows:
+        """Return the rows behind a view."""
+        if not view:
+            return self.rows
+        if view not in self.kept:
+            before, last = self.behind(view[:-1]), view[-1]
+            if isinstance(last, Pairs):
+                assert self.pairs is not None
+                self.kept[view] = before.paired(self.pairs)
+            else:
+                self.kept[view] = before.through(last)
+        return self.kept[view]
+
+
+def _run_staged(
+    plan: StagedPlan, rows: Rows, rng: np.random.Generator, observers: Observers
+) -> Result:
+    """Run the stages in order, each on the rows as its view shows them."""
+    # The pairing is drawn before any row is read, and without looking at one.
+    pairs = draw_pairs(rows.n_rows, rng, rows.n_columns) if paired(plan.view) else None
+    views = Views(rows, pairs)
+    progress, event = Progress(plan.view), NOTHING
+    for stage in plan.stages:
+        view = stage.view(progress)
+        if view:  # rows as they are: a query over them says that it needs no bound
+            checked_view(view)
+        behind = views.behind(view)
+        behind_view = _with_view(observers, view, views.pairs)
+        if observers.journal is not None:
+            observers.journal.begin_stage()
+        found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))
+        event += found.event
+        progress = stage.after(progress, found)
+    assert progress.V is not None
+    return Result(
+        progress.V,
+        progress.n_iter,
+        False,
+        checked_event(event, plan.event()),
+        moment=progress.moment,
+        facts=progress.facts,
+        view=progress.view,
+    )
+
+
+def _with_view(observers: Observers, view: View, pairs: IntArray | None) -> Observers:
+    """Return observers whose witness also learns what was done to a row before a release."""
+    witness = observers.witness
+    if witness is None:
+        return observers
+
+    def add_view(observation: Observation) -> None:
+        witness(replace(observation, view=(*view, *observation.view), pairs=pairs))
+
+    return replace(observers, witness=add_view)

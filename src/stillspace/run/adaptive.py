@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from stillspace.plans.adaptive import AdaptivePlan, Answer
-from stillspace.plans.release import CeilingLedger
+from stillspace.plans.release import NO_DRAW, CeilingLedger, Observation
 from stillspace.rows import OnceAdded, Rows, through_view
 from stillspace.rows.maps import View, checked_view
-from stillspace.run.accounted import accounted
-from stillspace.run.executors import Onlookers
-from stillspace.run.loop import seen
+from stillspace.rows.protocols import accounted
+from stillspace.run.executors import Observers
 from stillspace.run.result import Result
 
 
@@ -19,7 +18,7 @@ def run_adaptive(
     rows: Rows,
     rng: np.random.Generator,
     ledger: CeilingLedger,
-    lookers: Onlookers,
+    observers: Observers,
 ) -> Result:
     """Do what the method asks until it has no more to ask."""
     method = plan.method
@@ -31,14 +30,19 @@ def run_adaptive(
             checked_view((*plan.view, *ask.through))
             mapped[ask.through] = OnceAdded(accounted(through_view(rows, ask.through)))
         asked = mapped[ask.through]
-        joint = plan.joint_release(ask)
-        draws = joint.draw(rows.n_rows, rng, ledger)
-        values = joint.apply(asked, ask.point, draws)
-        if lookers.witness is not None:
-            for release, value, draw in zip(joint.releases, values, draws, strict=True):
-                shown = seen(release, 0, ask.point, value, draw, asked.rows, ask.through)
-                lookers.witness(shown)
-        sds = (draw.sigma / plan.size for draw in draws)
+        joint, journal = plan.joint_release(ask), observers.journal
+        values = None if journal is None else journal.replayed(joint.releases, 0, ledger)
+        if values is None:
+            draws = joint.draw(rows.n_rows, rng, ledger)
+            values = joint.apply(asked, ask.point, draws)
+            if journal is not None:
+                journal.keep(joint.releases, 0, values)
+        if observers.witness is not None:
+            for release, value in zip(joint.releases, values, strict=True):
+                # No selection: each of these releases reads all rows.
+                facts = (value, NO_DRAW, asked.rows, ask.through)
+                observers.witness(Observation.of(release, 0, ask.point, *facts))
+        sds = (release.sigma(0) / plan.size for release in joint.releases)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1
     found = method.outcome(state)

@@ -23,9 +23,10 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
-from stillspace.plans.release import Draws, Ledger, Release, Seen, Witness
-from stillspace.rows import FileRows, MemoryRows, Rows
+from stillspace.plans.release import Draws, Ledger, Observation, Release, Witness
+from stillspace.rows import FileRows, LabelledRows, MemoryRows, Rows
 from stillspace.rows.layout import LOOP_CELLS
+from stillspace.run.answers import Answers
 
 CHUNK_BYTES = 2**25
 """Noise and selections of one chunk of iterations take at most about this much memory."""
@@ -59,14 +60,18 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Onlookers:
-    """Who looks at a run: a watch at its points, a witness (an audit) at its releases."""
+class Observers:
+    """Who observes a run: a watch its points, a witness (an audit) its releases.
+
+    And the journal that keeps its answers, if there is one.
+    """
 
     watch: Watch | None = None
     witness: Witness | None = None
+    journal: Answers | None = None
 
 
-NOBODY = Onlookers()
+NO_OBSERVERS = Observers()
 
 
 @dataclass(slots=True)
@@ -80,26 +85,26 @@ class CompiledLoop(ABC):
     average: FloatArray
 
     def run(
-        self, rng: np.random.Generator, ledger: Ledger, lookers: Onlookers = NOBODY
+        self, rng: np.random.Generator, ledger: Ledger, observers: Observers = NO_OBSERVERS
     ) -> FloatArray:
         """Run all iterations; return what the output rule makes its basis of."""
-        watch, witness = lookers.watch, lookers.witness
+        watch, witness = observers.watch, observers.witness
         done, n_iter = 0, self.plan.n_iter
         while done < n_iter:
             count = min(self._chunk(), n_iter - done)
             draws = self.release.draws(done, count, self.source.n_rows, rng, ledger)
             shape = (count, 2, *self.release.query.shape) if witness else (0, 0, 0, 0)
-            seen, used = np.empty(shape), 0
+            trace, used = np.empty(shape), 0
             for part in self._parts(draws, done, watch):
-                used += self.advance(part, done + used, seen[used:])
+                used += self.advance(part, done + used, trace[used:])
                 if watch is not None and done + used in watch.at:
                     watch.see(done + used, self.memory(), self.point())
             if used != count:
                 msg = f"A compiled loop used {used} of {count} draws."
                 raise RuntimeError(msg)
             if witness is not None:
-                points, released = seen[:, 0], seen[:, 1]
-                witness(Seen(self.release, done, points, released, draws.selections, self.source))
+                facts = (trace[:, 0], trace[:, 1], draws.selections, self.source)
+                witness(Observation(self.release, done, *facts))
             done += used
         return self.memory()
 
@@ -111,11 +116,11 @@ class CompiledLoop(ABC):
     def _parts(draws: Draws, first: int, watch: Watch | None) -> Iterator[Draws]:
         """Yield the draws of a chunk, cut where they are watched."""
         looks = watch.at if watch is not None else frozenset()
-        cuts = sorted(k - first for k in looks if 0 < k - first < len(draws))
-        for low, high in pairwise([0, *cuts, len(draws)]):
+        ends = sorted(k - first for k in looks if 0 < k - first < len(draws))
+        for low, high in pairwise([0, *ends, len(draws)]):
             yield draws if high - low == len(draws) else draws.part(low, high)
 
-    def advance(self, draws: Draws, first: int, seen: FloatArray = _NOTHING) -> int:
+    def advance(self, draws: Draws, first: int, trace: FloatArray = _NOTHING) -> int:
         """Run as many iterations as there are draws, from iteration `first`; return how many."""
         noise = self.release.query.noise
         indices: IntArray = np.empty((0, *noise.shape), dtype=np.int64)
@@ -128,10 +133,10 @@ class CompiledLoop(ABC):
         if draws.selections is not None:
             offsets, chosen = draws.selections.offsets, draws.selections.chosen
         steps = _steps(self.plan.schedule, first, len(draws))
-        return self.kernel((self.rows, offsets, chosen, indices, spacings, steps, first), seen)
+        return self.kernel((self.rows, offsets, chosen, indices, spacings, steps, first), trace)
 
     @abstractmethod
-    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
+    def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
         """Call the compiled function."""
 
     @abstractmethod
@@ -152,12 +157,12 @@ class GladLoop(CompiledLoop):
 
     V: FloatArray
 
-    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
+    def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
         """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Glad)
         facts = (query.D, query.r, query.floor, self.release.divisor)
-        return int(_loops().glad_polar(*chunk, facts, self.V, self.average, seen))
+        return int(_loops().glad_polar(*chunk, facts, self.V, self.average, trace))
 
     def point(self) -> FloatArray:
         """Return V."""
@@ -174,12 +179,12 @@ class ReaperLoop(CompiledLoop):
     dual: FloatArray
     geometry: int
 
-    def kernel(self, chunk: Chunk, seen: FloatArray) -> int:
+    def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
         """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Reaper)
         facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
-        state = (self.P, self.dual, self.average, seen)
+        state = (self.P, self.dual, self.average, trace)
         return int(_loops().reaper(*chunk, facts, self.geometry, *state))
 
     def point(self) -> FloatArray:
@@ -195,6 +200,8 @@ def _steps(schedule: Schedule, first: int, count: int) -> FloatArray:
 def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     """Return the compiled loop for a plan from the given state of its geometry, or None."""
     release = plan.release
+    if type(rows) is LabelledRows:  # loops ask for gradients, to which labels are nothing
+        rows = rows.rows
     if release is None or type(rows) not in (MemoryRows, FileRows):
         return None
     assert isinstance(rows, MemoryRows)

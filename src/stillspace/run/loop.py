@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.parts.geometry import top_eigenvectors
-from stillspace.parts.sampling import Selections
 from stillspace.plans.fixed import (
     GivenStart,
     MomentStart,
@@ -18,10 +18,9 @@ from stillspace.plans.fixed import (
     Start,
 )
 from stillspace.plans.legacy import ExponentialStart, WishartStart
-from stillspace.plans.release import Draw, Ledger, Release, Seen
+from stillspace.plans.release import NO_DRAW, Ledger, Observation, Release
 from stillspace.rows import Rows
-from stillspace.rows.maps import View
-from stillspace.run.executors import NOBODY, Onlookers, compiled_loop
+from stillspace.run.executors import NO_OBSERVERS, Observers, compiled_loop
 from stillspace.run.result import Result
 
 
@@ -30,20 +29,22 @@ def run_loop(
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers = NOBODY,
+    observers: Observers = NO_OBSERVERS,
 ) -> Result:
     """Run the start, then all iterations, compiled or step by step."""
-    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, lookers)
+    value, moment = _begin(plan.start, plan.n_components, rows, rng, ledger, observers)
     state = plan.geometry.enter(value)
-    loop = compiled_loop(plan, rows, state) if plan.n_iter else None
-    watch = lookers.watch
+    # A compiled loop draws for many iterations at once; a journal keeps one answer at a time.
+    compiled = plan.n_iter and observers.journal is None
+    loop = compiled_loop(plan, rows, state) if compiled else None
+    watch = observers.watch
     if watch is not None and 0 in watch.at:
         point = plan.geometry.point(state)
         watch.see(0, point, point)
     if loop is None:
-        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, lookers)
+        memory, done, converged, costs = _iterate(plan, rows, state, rng, ledger, observers)
     else:
-        memory, done, converged, costs = loop.run(rng, ledger, lookers), plan.n_iter, False, ()
+        memory, done, converged, costs = loop.run(rng, ledger, observers), plan.n_iter, False, ()
     V = plan.output.basis(memory, plan.n_components)
     return Result(V, done, converged, moment=moment, costs=costs)
 
@@ -53,15 +54,36 @@ def run_reading(
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers,
+    observers: Observers,
     point: FloatArray,
 ) -> Result:
     """Make one release at a point."""
-    draw = plan.release.draw(0, rows.n_rows, rng, ledger)
-    value = plan.release.apply(rows, point, draw)
-    if lookers.witness is not None:
-        lookers.witness(seen(plan.release, 0, point, value, draw, rows))
+    value = answered(plan.release, 0, rows, point, rng, ledger, observers)
     return Result(value, 1, False)
+
+
+def answered(
+    release: Release,
+    k: int,
+    rows: Rows,
+    point: FloatArray,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    observers: Observers,
+) -> FloatArray:
+    """Return the answer of one release: a kept one, or record, draw, read and keep."""
+    journal, draw = observers.journal, NO_DRAW
+    kept = None if journal is None else journal.replayed((release,), k, ledger)
+    if kept is None:
+        draw = release.draw(k, rows.n_rows, rng, ledger)
+        value = release.apply(rows, point, draw)
+        if journal is not None:
+            journal.keep((release,), k, (value,))
+    else:
+        (value,) = kept
+    if observers.witness is not None:
+        observers.witness(Observation.of(release, k, point, value, draw, rows))
+    return value
 
 
 def _iterate(
@@ -70,22 +92,19 @@ def _iterate(
     state: Any,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers = NOBODY,
+    observers: Observers = NO_OBSERVERS,
 ) -> tuple[Any, int, bool, tuple[float, ...]]:
     """Run the loop step by step: the specification of every other executor.
 
     Returns the output's memory, the iterations done, whether the stop rule ended them, the costs.
     """
-    watch, witness = lookers.watch, lookers.witness
+    watch = observers.watch
     point = plan.geometry.point(state)
     memory = None if plan.n_iter else plan.output.push(None, point, 0)
     costs: list[float] = []
     for k in range(plan.n_iter):
         assert plan.release is not None
-        draw = plan.release.draw(k, rows.n_rows, rng, ledger)
-        released = plan.release.apply(rows, point, draw)
-        if witness is not None:
-            witness(seen(plan.release, k, point, released, draw, rows))
+        released = answered(plan.release, k, rows, point, rng, ledger, observers)
         G, cost = plan.release.query.unpack(released)
         if cost is not None:
             costs.append(cost)
@@ -99,44 +118,27 @@ def _iterate(
     return memory, plan.n_iter, False, tuple(costs)
 
 
-def seen(
-    release: Release,
-    k: int,
-    point: FloatArray,
-    released: FloatArray,
-    draw: Draw,
-    rows: Rows,
-    view: View = (),
-) -> Seen:
-    """Return what one release showed, for a witness."""
-    chosen = draw.selection
-    selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
-    return Seen(release, k, point[None], np.asarray(released)[None], selections, rows, view)
-
-
 def _begin(
     start: Start,
     r: int,
     rows: Rows,
     rng: np.random.Generator,
     ledger: Ledger,
-    lookers: Onlookers,
+    observers: Observers,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return the start value and, if a second moment was released, that."""
     if isinstance(start, MomentStart):
-        draw = start.release.draw(0, rows.n_rows, rng, ledger)
-        nowhere = np.empty((0, 0))
-        moment = start.release.apply(rows, nowhere, draw)
-        if lookers.witness is not None:
-            lookers.witness(seen(start.release, 0, nowhere, moment, draw, rows))
+        moment = answered(start.release, 0, rows, np.empty((0, 0)), rng, ledger, observers)
         return top_eigenvectors(moment, r), moment
     if isinstance(start, WishartStart | ExponentialStart):
         draw = start.release.draw(0, rows.n_rows, rng, ledger)
         ledger.record(start.not_private)
         return start.basis(start.release.apply(rows, np.empty((0, 0)), draw), r, rng)
     if isinstance(start, RunStart):
-        result = run_loop(start.plan, rows, rng, ledger, Onlookers(witness=lookers.witness))
+        result = run_loop(start.plan, rows, rng, ledger, replace(observers, watch=None))
         return result.V, result.moment
     if isinstance(start, GivenStart):
         return start.value(), None
+    if observers.journal is not None:
+        return observers.journal.start(lambda: start.value(rng)), None
     return start.value(rng), None

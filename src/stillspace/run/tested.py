@@ -14,7 +14,7 @@ from stillspace.parts.noise import half_laplace
 from stillspace.parts.queries import IrlsPower, SecondMoment
 from stillspace.parts.stops import Converged
 from stillspace.plans.fixed import GivenStart, Plan
-from stillspace.plans.release import Draw, Ledger, Release
+from stillspace.plans.release import NO_DRAW, Ledger, Release
 from stillspace.plans.tested import TestedPlan
 from stillspace.rows.protocols import ChosenRows, Rows
 from stillspace.run.loop import run_loop
@@ -22,8 +22,6 @@ from stillspace.run.result import Result
 
 MOST_PASSES = 300
 """Passes of a block's robust fit, at most."""
-
-NO_DRAW = Draw(None, None, 0.0)
 
 
 def run_tested(plan: TestedPlan, rows: Rows, rng: np.random.Generator, ledger: Ledger) -> Result:

@@ -56,19 +56,19 @@ def filled_from_subspace(
     noise of variance `noise` per cell. Then the scores given the cells that are there are a ridge
     regression, `(V_oᵀV_o + noise Λ⁻¹)⁻¹ V_oᵀ x_o`.
     """
-    seen = ~np.isnan(X)
-    rows = np.flatnonzero(~seen.all(axis=1))
+    present = ~np.isnan(X)
+    rows = np.flatnonzero(~present.all(axis=1))
     if not len(rows):
         return X
     D, r = V.shape
-    known = np.where(seen[rows], X[rows], 0.0)
+    known = np.where(present[rows], X[rows], 0.0)
     outer = (V[:, :, None] * V[:, None, :]).reshape(D, r * r)
     ridge = noise / np.maximum(variances, np.finfo(float).tiny)
     ridge = np.minimum(ridge, 1e12) + 1e-12  # a row without cells sits at the centre
-    A = (seen[rows].astype(np.float64) @ outer).reshape(-1, r, r) + np.diag(ridge)
+    A = (present[rows].astype(np.float64) @ outer).reshape(-1, r, r) + np.diag(ridge)
     scores = np.linalg.solve(A, (known @ V)[:, :, None])[:, :, 0]
     filled = X.copy()
-    filled[rows] = np.where(seen[rows], X[rows], scores @ V.T)
+    filled[rows] = np.where(present[rows], X[rows], scores @ V.T)
     return filled
 
 

@@ -37,10 +37,10 @@ def outlyingness(
     second = rng.integers(len(S), size=rule.directions)
     directions = S[first] - S[second]
     length = np.linalg.norm(directions, axis=1)
-    seen = length > 0.0
-    if not seen.any():
+    apart = length > 0.0
+    if not apart.any():
         return np.zeros(len(S))
-    along = (directions[seen] / length[seen, None]) @ S.T
+    along = (directions[apart] / length[apart, None]) @ S.T
     location, scale = _shortest_half(along)
     clear = scale > 2.0**-40 * np.abs(along).max(axis=1)
     if not clear.any():

@@ -12,6 +12,7 @@ from math import ceil, log, log1p
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.parts.geometry import dense_eigenvectors
 
 SEARCH_ROWS, SEARCH_ROWS_PER_COLUMN, SEARCH_CELLS = 1024, 4, 2**22
 """A search reads so many rows, if there are as many, and at most so many cells."""
@@ -35,9 +36,8 @@ def pca(U: FloatArray, r: int) -> FloatArray:
     """Return the top r right singular vectors (D, r), by the smaller of the two Gram matrices."""
     m, D = U.shape
     if m >= D:
-        return np.ascontiguousarray(np.linalg.eigh(U.T @ U)[1][:, : -r - 1 : -1])
-    left = np.linalg.eigh(U @ U.T)[1][:, : -r - 1 : -1]
-    return np.linalg.qr(U.T @ left)[0]
+        return dense_eigenvectors(U.T @ U, r)
+    return np.linalg.qr(U.T @ dense_eigenvectors(U @ U.T, r))[0]
 
 
 def tyler_applies(m: int, D: int) -> bool:
@@ -62,7 +62,7 @@ def tyler(U: FloatArray, r: int) -> FloatArray:
         M = new
         if moved <= _TYLER_TOL * float(np.linalg.norm(M)):
             break
-    return np.ascontiguousarray(np.linalg.eigh(M)[1][:, : -r - 1 : -1])
+    return dense_eigenvectors(M, r)
 
 
 def ransac_tries(drawn: int) -> int:

@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from typing import Literal, TypeAlias
 
-from stillspace._checks import checked_number, checked_whole
-from stillspace._shown import is_word_of, shown
+from stillspace._checks import checked_number, checked_whole, described, is_word_of
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 from stillspace.theory._walk import Drift, Noise, chordal_radius
@@ -299,7 +298,7 @@ def _noise(method: str, sigma: float, batch_size: int, D: int, r: int) -> Noise:
         "nsggd": (sigma, batch_size),
     }
     if not is_word_of(method, table):
-        msg = f"method must be one of 'nggd', 'sggd', 'nsggd', got {shown(method)}."
+        msg = f"method must be one of 'nggd', 'sggd', 'nsggd', got {described(method)}."
         raise ValueError(msg)
     return Noise(D, r, *table[method])
 

@@ -34,8 +34,10 @@ def elliptical_moments(values: FloatArray) -> FloatArray:
     return found
 
 
-def gathering_directions(excess: FloatArray, apart: float, most: int) -> FloatArray:
-    """Return unit vectors (K, m), m ≤ most: the largest positive maxima of the fourth moments.
+def gathering_directions(
+    excess: FloatArray, apart: float, most: int, least: float = 0.0
+) -> FloatArray:
+    """Return unit vectors (K, m), m ≤ most: the largest maxima of the fourth moments above `least`.
 
     The fourth moments along c are `squares(c)ᵀ excess squares(c)`. The ascent starts from the
     leading axes of the eigenvectors of `excess`, each read as a symmetric matrix: those of a sum
@@ -46,7 +48,7 @@ def gathering_directions(excess: FloatArray, apart: float, most: int) -> FloatAr
     heights = np.einsum("ac,ab,bc->c", S, excess, S)
     found: list[FloatArray] = []
     for at in np.argsort(-heights, kind="stable"):
-        if heights[at] <= 0.0 or len(found) == most:
+        if heights[at] <= least or len(found) == most:
             break
         if all(abs(float(C[:, at] @ other)) < apart for other in found):
             found.append(C[:, at])

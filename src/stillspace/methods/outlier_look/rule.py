@@ -11,7 +11,7 @@ class LookRule:
 
     moment_share: float = 0.1
     """Share of μ² for the first second moment, which the fit starts from anyway."""
-    modes_share: float = 0.01
+    modes_share: float = 0.02
     """Share of μ² for the fourth moments: these only propose directions."""
     angles_share: float = 0.05
     """Share of μ² for the angles, on which every decision rests."""
@@ -24,6 +24,9 @@ class LookRule:
     """Leading directions beyond the number of components: inliers and three groups have room."""
     most_modes: int = 6
     """The largest number of directions whose angles are counted."""
+    seen: float = 3.0
+    """Standard deviations of noise by which the fourth moment along a direction must exceed that of
+    an elliptical law: fewer directions leave less noise on the angles."""
     apart: float = 0.85
     """|cos| from which on two modes count as one: fourth moments resolve about 30 degrees."""
     bins: int = 36
@@ -43,7 +46,8 @@ class LookRule:
     doubt: float = 1.0
     """Standard deviations of noise that are added to the ring's density in this comparison."""
     minority: float = 0.48
-    """The largest share of rows in all caps of one direction: outliers are in the minority."""
+    """The largest share of rows in all caps of one direction, and in all groups together among the
+    rows that are not zero: outliers are in the minority."""
     native: float = 1.0 / 3.0
     """How much of a group's direction u must lie in the subspace V of the other rows, beyond
     chance, for it to be the inliers' own: `(‖Vᵀu‖² − r/D)/(1 − r/D)`. Natural groups of rows had

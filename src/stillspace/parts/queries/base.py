@@ -9,7 +9,7 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.noise import GaussianNoise, IidGaussian
+from stillspace.parts.noise import GaussianNoise, IidGaussian, SymmetricGaussian
 
 PRIVATE_FLOOR = 2.0**-26
 """φ of SPEC 2: the public, continuous floor of a residual in private fits."""
@@ -120,6 +120,27 @@ class Bounded(Blockwise):
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the release as it is."""
         return released, None
+
+
+class Symmetric(Blockwise):
+    """A sum of symmetric matrices."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def side(self) -> int:
+        """Number of rows of the matrices."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(side, side), symmetric."""
+        return (self.side, self.side)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """Isotropic on symmetric matrices, unless a query says otherwise."""
+        return SymmetricGaussian(self.side)
 
 
 class FromScores(Bounded):

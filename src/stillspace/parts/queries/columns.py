@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from stillspace._typing import AnyArray, FloatArray
+from stillspace._typing import FloatArray
 from stillspace.kernels.counts import count_cells
 from stillspace.parts.queries.base import Blockwise
 
@@ -105,19 +105,6 @@ class ColumnCounts(Blockwise):
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the release as it is."""
         return released, None
-
-
-def count_columns(X: AnyArray, query: ColumnCounts) -> FloatArray:
-    """Return the sum of `query` over raw rows (n, D), in plain NumPy: the specification."""
-    values = np.asarray(X, dtype=np.float64)
-    counts = np.zeros(query.shape)
-    for j, (d, edges) in enumerate(zip(query.columns, query.edges, strict=True)):
-        x = values[:, d]
-        gone = np.isnan(x) | (x == query.missing if query.missing is not None else False)
-        bins = np.searchsorted(edges, x[~gone], side="right")
-        counts[j, :-1] = np.bincount(bins, minlength=query.shape[1] - 1)
-        counts[j, -1] = gone.sum()
-    return counts
 
 
 def octave_edges(least: int, most: int) -> FloatArray:

@@ -10,8 +10,14 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import PRIVATE_FLOOR, PRIVATE_NEAR, Bounded, Query, check_point
+from stillspace.parts.queries.base import (
+    PRIVATE_FLOOR,
+    PRIVATE_NEAR,
+    Bounded,
+    Query,
+    Symmetric,
+    check_point,
+)
 from stillspace.parts.queries.gradients import Glad
 
 
@@ -61,7 +67,7 @@ class Curvature(_Curved):
 
 
 @dataclass(frozen=True, slots=True)
-class CurvatureMatrix(_Curved):
+class CurvatureMatrix(Symmetric, _Curved):
     """`Σ u yyᵀ`. Norm u‖y‖² ≤ 1; `‖uyyᵀ − vzzᵀ‖² = u²‖y‖⁴ + v²‖z‖⁴ − 2uv(y·z)² ≤ 2`."""
 
     D: int
@@ -74,14 +80,9 @@ class CurvatureMatrix(_Curved):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(r, r), symmetric."""
-        return (self.r, self.r)
-
-    @property
-    def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
-        return SymmetricGaussian(self.r)
+    def side(self) -> int:
+        """r."""
+        return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""

@@ -44,7 +44,7 @@ class GladCost(FromScores):
 
 @dataclass(frozen=True, slots=True)
 class DistanceCounts(Bounded):
-    """How many rows have ‖Qx‖ in each of a public row of bins: one bin a row, none a zero row.
+    """How many rows have ‖Qx‖ in each of a list of public bins; a zero row counts in none.
 
     So a term has norm at most 1 and two terms differ by at most √2. As the bits of ‖Qx‖ are the
     row's alone, no other row's presence moves it to another bin.
@@ -78,30 +78,36 @@ class ScoreCounts(Bounded):
     Rows lie in the unit ball, so their scores lie in the grid; a score beyond it by rounding counts
     in the outermost cell. One cell per row, none for a zero row: a term has norm at most 1, and two
     terms differ by at most √2. As the bits of a score are the row's alone, no other row's presence
-    moves it to another cell.
+    moves it to another cell. With several groups a row is in one cell of one group, that of its
+    label, which nothing else decides: the bounds are the same.
     """
 
     D: int
     m: int
     bins: int
     """Cells along each score."""
+    groups: int = 1
+    """Maps, one per label; rows without labels (`rows.LabelledRows`) are all in the last one."""
     name: ClassVar[str] = "map of the scores"
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(bins,) or (bins, bins)."""
-        return (self.bins,) * self.m
+        """(bins,) or (bins, bins), after the number of groups if there are several."""
+        cells = (self.bins,) * self.m
+        return cells if self.groups == 1 else (self.groups, *cells)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""
         check_point(point, (self.D, self.m))
         edges = np.arange(1, self.bins) * (2.0 / self.bins) - 1.0
         cells = np.searchsorted(edges, kernels.scores(XT, point), side="right")
-        flat = np.ravel_multi_index(tuple(cells), self.shape)
+        grid = (self.bins,) * self.m
+        flat = np.ravel_multi_index(tuple(cells), grid)
         counts = np.bincount(flat[XT.any(axis=0)], minlength=self.bins**self.m)
-        out += counts.reshape(self.shape)
+        last = out if self.groups == 1 else out[-1]
+        last += counts.reshape(grid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ import numpy as np
 from stillspace import kernels
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.modes import count_angles, pair_products
-from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import UNIT_ROUNDOFF, FromScores, check_point
+from stillspace.parts.queries.base import UNIT_ROUNDOFF, FromScores, Symmetric, check_point
 
 BLOCK = 256
 """Rows whose terms are added up at a time; their products fit into the second cache."""
@@ -37,7 +36,7 @@ def pairs_of(K: int) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class FourthMoment(FromScores):
+class FourthMoment(Symmetric, FromScores):
     """`Σ q qᵀ`, q = squares(y)/‖y‖, y = Vᵀx: fourth moments of the directions of the scores.
 
     For a unit vector c, `squares(c)ᵀ Σqqᵀ squares(c) = Σ‖y‖²(c·y/‖y‖)⁴`: how many rows lie along
@@ -52,23 +51,14 @@ class FourthMoment(FromScores):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Symmetric, one row per pair of scores."""
-        return (self._pairs, self._pairs)
-
-    @property
-    def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
-        return SymmetricGaussian(self._pairs)
+    def side(self) -> int:
+        """Pairs of scores."""
+        return self.r * (self.r + 1) // 2
 
     @property
     def term_error(self) -> float:
         """The last clip divides by a norm of that many squares."""
-        return 2.0 * (max(self.D, self._pairs) + 8) * UNIT_ROUNDOFF
-
-    @property
-    def _pairs(self) -> int:
-        return self.r * (self.r + 1) // 2
+        return 2.0 * (max(self.D, self.side) + 8) * UNIT_ROUNDOFF
 
     def add_measured(
         self,

@@ -10,12 +10,11 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import Bounded, FromScores, check_point
+from stillspace.parts.queries.base import Bounded, FromScores, Symmetric, check_point
 
 
 @dataclass(frozen=True, slots=True)
-class SecondMoment(Bounded):
+class SecondMoment(Symmetric, Bounded):
     """`Σ xxᵀ`. Norm ‖x‖² ≤ 1; ‖xxᵀ − yyᵀ‖² = ‖x‖⁴ + ‖y‖⁴ − 2(x·y)² ≤ 2."""
 
     D: int
@@ -24,14 +23,9 @@ class SecondMoment(Bounded):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(D, D), symmetric."""
-        return (self.D, self.D)
-
-    @property
-    def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
-        return SymmetricGaussian(self.D)
+    def side(self) -> int:
+        """D."""
+        return self.D
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
         """Add the block's terms to `out`; the point does not matter."""
@@ -39,7 +33,7 @@ class SecondMoment(Bounded):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreMoment(Bounded):
+class ScoreMoment(Symmetric, Bounded):
     """`Σ yyᵀ`, y = Vᵀx: the second moment inside a subspace. Bounds as for `SecondMoment`."""
 
     D: int
@@ -49,14 +43,9 @@ class ScoreMoment(Bounded):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(r, r), symmetric."""
-        return (self.r, self.r)
-
-    @property
-    def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
-        return SymmetricGaussian(self.r)
+    def side(self) -> int:
+        """r."""
+        return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""

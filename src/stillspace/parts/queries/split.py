@@ -15,8 +15,7 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray
-from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
-from stillspace.parts.queries.base import Bounded, check_point
+from stillspace.parts.queries.base import Bounded, Symmetric, check_point
 
 
 class _Split(Bounded):
@@ -35,7 +34,7 @@ class _Split(Bounded):
 
 
 @dataclass(frozen=True, slots=True)
-class NearMoment(_Split):
+class NearMoment(Symmetric, _Split):
     """`Σ yyᵀ` over the rows with ‖Qx‖ < cut, y = Vᵀx.
 
     A term is that of `ScoreMoment` or zero, so the bounds are the same: 1 and √2.
@@ -49,14 +48,9 @@ class NearMoment(_Split):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(r, r), symmetric."""
-        return (self.r, self.r)
-
-    @property
-    def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
-        return SymmetricGaussian(self.r)
+    def side(self) -> int:
+        """r."""
+        return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
@@ -84,7 +78,7 @@ class NearCost(_Split):
 
 
 @dataclass(frozen=True, slots=True)
-class FarMoment(_Split):
+class FarMoment(Symmetric, _Split):
     """`Σ xxᵀ` over the rows with ‖Qx‖ ≥ cut: terms of `SecondMoment` or zero, bounds 1 and √2."""
 
     D: int
@@ -95,14 +89,9 @@ class FarMoment(_Split):
     difference_bound: ClassVar[float] = sqrt(2.0)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(D, D), symmetric."""
-        return (self.D, self.D)
-
-    @property
-    def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
-        return SymmetricGaussian(self.D)
+    def side(self) -> int:
+        """D."""
+        return self.D
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the block's terms to `out`."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import DataFileError
@@ -23,10 +24,23 @@ from stillspace.rows.cluster import worker
 from stillspace.rows.cluster.pool import Pool
 from stillspace.rows.file import RowTable
 from stillspace.rows.layout import STANDARD, Layout
-from stillspace.rows.maps import Pairs, RowMap, View, bounded, width
+from stillspace.rows.maps import (
+    Affine,
+    Caps,
+    Clip,
+    LeaveOut,
+    Pairs,
+    RowMap,
+    Sphere,
+    View,
+    bounded,
+    width,
+)
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sources import RowSource, open_source
+from stillspace.rows.sources.protocol import is_sparse
+from stillspace.rows.stored import DenseRows, Scaling, SparseRows
 
 PARTITIONS_PER_WORKER = 2
 """More partitions than workers, so that a worker that joins gets some."""
@@ -204,13 +218,12 @@ class ClusterRows:
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
-        if selection is not None:
-            chosen = MemoryRows(self.sphered(selection).T, bounded=self.bounded)
-            return chosen.add(query, point, None)
-        layout = Layout.of(self.n_columns, prod(query.shape))
-        jobs = layout.jobs(self.n_rows)
+        layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._sparse)
+        jobs = layout.jobs(self.n_rows if selection is None else len(selection))
         if not jobs:
             return np.zeros(query.shape)
+        if selection is not None:
+            return self._chosen(selection).partial(query, point, jobs).value()
         starts = [start for start, _ in jobs]
         tasks = {}
         for part, (low, high) in enumerate(pairwise(self._edges())):
@@ -223,6 +236,22 @@ class ClusterRows:
         for other in found[1:]:
             total.merge(other)
         return np.asarray(total.value())
+
+    @property
+    def _sparse(self) -> bool:
+        """Whether what workers add up are compressed sparse rows, as they would be in memory."""
+        same = all(isinstance(m, Affine | Sphere | Clip | LeaveOut | Caps) for m in self.view)
+        return same and is_sparse(self.table.source)
+
+    def _chosen(self, selection: IntArray) -> MemoryRows:
+        """Return some mapped rows in memory, stored as they were before they were mapped."""
+        cells = self.sphered(selection)
+        affine = next((m for m in self.view if isinstance(m, Affine)), Affine.of())
+        center = None if affine.center is None else affine.center.array
+        scaling = Scaling.of(self.n_columns, center, missing=affine.missing)
+        thin = self._sparse and scaling.zeros_stay
+        source = SparseRows(csr_matrix(cells)) if thin else DenseRows(cells)
+        return MemoryRows(cells.T, source=source, bounded=self.bounded)
 
     def sphered(self, selection: IntArray | None = None) -> FloatArray:
         """Return the selected (or all) mapped rows: the coordinator then holds them."""

