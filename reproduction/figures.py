@@ -65,7 +65,7 @@ def draw_curves(
             _draw_curve_panel(ax, panel)
         row[0].set_ylabel(ylabel, fontsize=7.5)
     below = _frame(figure, title, note, more=LEGEND)
-    known = {}
+    known: dict[str, Any] = {}
     for ax in axes.flat:
         handles, names = ax.get_legend_handles_labels()
         known |= {name: handle for handle, name in zip(handles, names, strict=True)}

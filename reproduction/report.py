@@ -78,11 +78,12 @@ are taken at D = 5, because at D = 20 dp-(S)GGD fails at the smaller sizes, and 
 whose median error is above 1e-2; the bounds F₂ and F₃ use the most favourable minibatch \
 stability that was found where the certified one is negative; the map of Europe has 500 \
 iterations (the step is halved ten times by then) and a projection to 100 columns for all \
-methods, the least of the widths from 100 to 800 that were once tried for dp-SGD-REAP on these \
-very data; the step that stays 1 was tried because dp-SGGD with halved steps did not draw the \
-paper's map. For the fairly tuned steps a second rule was tried on two settings: steps of all \
-methods halved as theorem 2 asks for. It makes the iterates of dp-GD-REAP converge linearly, too \
-(the row "dp-GD-REAP with halved steps" shows that), and fails for the entropic mirror.
+methods (60 at size `quick`); 100 is the least of the widths from 100 to 800 that were once \
+tried for dp-SGD-REAP on these very data; the step that stays 1 was tried because dp-SGGD with \
+halved steps did not draw the paper's map. For the fairly tuned steps a second rule was tried on \
+two settings: steps of all methods halved as theorem 2 asks for. It makes the iterates of \
+dp-GD-REAP converge linearly, too (the row "dp-GD-REAP with halved steps" shows that), and fails \
+for the entropic mirror.
 """
 
 
