@@ -87,7 +87,7 @@ class FileTable:
     shape: tuple[int, int]
     finite: bool
     hidden: bool
-    stated: tuple[str, ...] = ()
+    stated: tuple[str, ...]
 
     def check(self, plan: StagedPlan) -> None:
         """Refuse a table whose numbers per row do not fit into memory, by the public size."""
@@ -113,7 +113,7 @@ def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
     if isinstance(X, Rows):
         return GivenRows(X, _shape_of_rows(X, hidden, finite))
     if isinstance(X, RowTable):
-        return FileTable(X, checked_shape(X, hidden=hidden), finite, hidden)
+        return FileTable(X, checked_shape(X, hidden=hidden), finite, hidden, X.stated)
     if stated_shape(X) is None:
         if charged:
             msg = (

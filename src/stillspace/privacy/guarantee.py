@@ -14,10 +14,8 @@ from stillspace.privacy.events import ComposedEvent, Relation, check_relation
 from stillspace.privacy.gaussian import check_delta
 
 _FORMAT = 1
-_NEIGHBOURS = {
-    "replace-one": "{} replaced by {} (the number of rows is public)",
-    "add-or-remove-one": "{} added or left out",
-}
+_NEIGHBOURS = {"replace-one": "replaced by {}", "add-or-remove-one": "added or left out"}
+LEAD_IN = "What the guarantee assumes, and what it does not cover:"
 
 
 _SIGNATURES = {
@@ -130,19 +128,20 @@ class Guarantee:
 
     def _promise(self) -> list[str]:
         k = self.event.rows_per_person
-        whose = ("any one row", "another") if k == 1 else (f"up to {k} rows of a person", "others")
-        neighbours = _NEIGHBOURS[self.neighboring_relation].format(*whose)
+        whose, others = ("any one row is", "another") if k == 1 else (
+            f"up to {k} rows of a person are", "others",
+        )  # fmt: skip
+        changed = _NEIGHBOURS[self.neighboring_relation].format(others)
         assert self.delta is not None  # checked when private
         epsilon, delta = self.epsilon, number_up(self.delta)
         text = [
             f"({number_up(epsilon)}, {delta})-differential privacy under "
-            f"{self.neighboring_relation}: with {neighbours}, the probability of any set of "
-            f"results of this fit becomes at most {_factor(epsilon)} times what it was, plus "
-            f"{delta}.",
+            f"{self.neighboring_relation}. If {whose} {changed}, the probability of any set of "
+            f"results of this fit becomes at most {_factor(epsilon)} times as large, plus {delta}.",
             f"{self._source}, by the accountant '{self.accountant}'.",
         ]
         if self.assumptions:
-            text.append("What it rests on, and what it does not cover:")
+            text.append(LEAD_IN)
         return text
 
     @property

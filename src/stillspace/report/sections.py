@@ -10,7 +10,7 @@ import numpy as np
 
 from stillspace.plans.fixed import fingerprint
 from stillspace.privacy import Budget, Guarantee
-from stillspace.privacy.guarantee import number_up
+from stillspace.privacy.guarantee import LEAD_IN, number_up
 from stillspace.report import pictures
 from stillspace.report.html import Child, Html, join, listed, rows, tag
 
@@ -136,7 +136,7 @@ def guarantee(model: Any) -> Html:
             ),
         )
     formal = str(promised).split("\n", maxsplit=1)[0]
-    formal = formal.removesuffix("What it rests on, and what it does not cover:").strip()
+    formal = formal.removesuffix(LEAD_IN).strip()
     return section(
         "The guarantee",
         tag(
