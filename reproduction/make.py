@@ -14,7 +14,7 @@ from reproduction.europe import MapCell
 from reproduction.experiment import Verdict
 from reproduction.report import write_facts
 from reproduction.store import Store
-from reproduction.tables import write_csv
+from reproduction.tables import read_csv, write_csv
 from reproduction.workers import run_cells
 from stillspace import __version__
 from stillspace._files import write_atomically
@@ -139,4 +139,5 @@ class Task:
         if isinstance(cells[0], MapCell):
             facts["source"] = "look-alike" if self.data is None else "published"
         write_facts(self.out, self.experiment, facts)
-        return self.experiment.verdict(tables)
+        # From the files, as the report: their numbers are rounded.
+        return self.experiment.verdict({n: read_csv(self.out / f"{n}.csv") for n in tables})
