@@ -93,7 +93,7 @@ class PhaseTransition(Experiment):
             y=(self.y[1], list(map(_tick, y[1]))),
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
-            note=f"{self.note} Runs a cell: {count}. Hatched: no run got there, or no such cell.",
+            note=f"{self.note} Runs per cell: {count}. Hatched: no run got there, or no such cell.",
             limits=limits,
             log=shown.log,
         )

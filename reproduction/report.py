@@ -106,9 +106,9 @@ def _runs_text(table: Table) -> str:
     """Return how many runs the rows of a table rest on, the fewest first."""
     rows = Counter(int(row["runs"]) for row in table)
     if len(rows) == 1:
-        return f"Runs a cell: {min(rows)}"
+        return f"Runs per cell: {min(rows)}"
     parts = [f"{runs} in {rows[runs]}" for runs in sorted(rows)]
-    return f"Runs a cell: {', '.join(parts)} of {len(table)} rows"
+    return f"Runs per cell: {', '.join(parts)} of {len(table)} rows"
 
 
 def _section(

@@ -17,7 +17,7 @@ from stillspace.methods.standardiser import (
     standardiser_share,
 )
 from stillspace.methods.standardiser.belief import (
-    Look,
+    Histogram,
     _largest,
     belief_after_first,
     first_edges,
@@ -334,6 +334,6 @@ def test_a_first_belief_weighs_what_it_would_compute_anew(rng):
     cells = 1e6 + rng.standard_normal(5000)
     for x in (cells, np.where(rng.random(5000) < 0.6, 0.0, cells), rng.standard_normal(5000)):
         shares = np.bincount(np.searchsorted(edges, x, side="right"), minlength=len(edges) + 1)
-        kept = belief_after_first(Look(edges, shares / len(x), 1e-3), 0.0, None)
+        kept = belief_after_first(Histogram(edges, shares / len(x), 1e-3), 0.0, None)
         want = kept.weighed().weights
         np.testing.assert_allclose(kept.weights, want, rtol=1e-9, atol=1e-300)

@@ -82,7 +82,7 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     text = published.read_text(encoding="utf-8")
     assert text == report(docs / "reproduction", "reproduction/")
     assert "(reproduction/D-vs-r.csv)" in text
-    assert "Runs a cell: 2. Tables" in text
+    assert "Runs per cell: 2. Tables" in text
     assert "## n-vs-D" not in text
     path = docs / "reproduction" / "D-vs-r.csv"
     rows = read_csv(path)

@@ -187,6 +187,25 @@ def test_a_worker_with_other_bits_is_refused(client, path, monkeypatch):
         sums(table.as_rows())
 
 
+def test_a_worker_without_the_package_or_without_a_connection(client, path):
+    """The first is refused in words; the second one died, and others do its work."""
+    table = on_cluster(path)
+    with pytest.raises(RuntimeError, match=r"cannot run stillspace \(ModuleNotFoundError\)"):
+        table.pool.everywhere(__import__, "no_such_package")
+    run = table.pool.client.run
+
+    def lost(*_, **facts):
+        assert facts == {"on_error": "return"}
+        return {"tcp://gone": OSError("reset by peer"), "tcp://here": None}
+
+    table.pool.client.run = lost
+    try:
+        assert table.pool.everywhere(os.getpid) == {"tcp://here": None}
+        table.forget()
+    finally:
+        table.pool.client.run = run
+
+
 def test_a_file_that_a_worker_does_not_have(client, path, tmp_path):
     copy = tmp_path / "X.npy"
     copy.write_bytes(path.read_bytes())

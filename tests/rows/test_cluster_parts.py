@@ -5,9 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from stillspace.estimators._source import source_of
 from stillspace.parts.queries import SecondMoment
-from stillspace.rows import Sphere
+from stillspace.rows import RowTable, Sphere
 from stillspace.rows.cluster import worker
+from stillspace.rows.cluster.coordinator import ClusterTable
 from stillspace.rows.cluster.pool import Pool
 from stillspace.rows.sources.raw import open_npy
 from stillspace.rows.sums import ExactSum, sum_of
@@ -81,3 +83,12 @@ def test_two_pools_have_no_name_of_a_task_in_common(monkeypatch):
         del pool
     assert len(set(client.names)) == 20
     assert SecondMoment.name not in "".join(client.names)
+
+
+def test_a_guarantee_says_that_the_cluster_is_trusted(tmp_path):
+    np.save(tmp_path / "X.npy", np.zeros((9, D)))
+    source = open_npy(tmp_path / "X.npy")
+    facts = {"hidden": False, "finite": False, "charged": False}
+    (said,) = source_of(ClusterTable(source, None, 2), **facts).stated
+    assert "without noise" in said
+    assert source_of(RowTable(source), **facts).stated == ()

@@ -208,8 +208,8 @@ class _NamedInput:
 
 
 def _check_text_options(file: Path, asked: Format) -> None:
-    told = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
-    if any(value is not None for value in told):
+    given = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
+    if any(value is not None for value in given):
         options = "--header, --delimiter, --decimal and --encoding"
         msg = f"{options} are for text files, and {file.name} is none; leave them out."
         raise UsageError(msg)

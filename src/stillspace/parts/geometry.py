@@ -241,7 +241,7 @@ class MirrorState:
 
 @dataclass(frozen=True, slots=True)
 class EntropicMirror:
-    """`P ← Π_H exp(log P + ηG)`, the dual `log P` kept: one eigendecomposition a step.
+    """`P ← Π_H exp(log P + ηG)`, the dual `log P` kept: one eigendecomposition per step.
 
     `capped=False` only rescales the trace, as the paper prints: that is the projection only
     while no eigenvalue passes 1 (SPEC 9.13).

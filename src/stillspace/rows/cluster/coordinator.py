@@ -66,6 +66,11 @@ class Chunks:
 class ClusterTable(RowTable):
     """A table whose rows workers of a Dask cluster add up. Make it by `on_cluster`."""
 
+    stated = (
+        "the scheduler, the workers and the network of the cluster are trusted: sums leave the "
+        "workers without noise",
+    )
+
     def __init__(
         self,
         source: RowSource,
