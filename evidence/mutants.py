@@ -194,15 +194,15 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + sums + terms",
-        "return sums + terms",
+        "return self.query.noise.slack(sigma) + self._rounding",
+        "return self._rounding",
         tests=("tests/test_release.py",),
     ),
     Mutant(
         "slack of the terms dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + sums + terms",
-        "return self.query.noise.slack(sigma) + sums",
+        "return 2.0 * self._summation_error() + terms",
+        "return 2.0 * self._summation_error()",
         tests=("tests/test_release.py",),
     ),
     Mutant(
