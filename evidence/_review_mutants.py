@@ -168,13 +168,6 @@ REVIEW = [
         tests=SPARSE,
     ),
     Mutant(
-        "a column that a sparse row holds twice counts twice",
-        "kernels/sparse.py",
-        "                if d <= last or d >= D:",
-        "                if d < 0 or d >= D:",
-        tests=SPARSE,
-    ),
-    Mutant(
         "a sum of several workers that is made twice counts a part twice",
         "rows/cluster/worker.py",
         "    total = deepcopy(answers[0].found)",

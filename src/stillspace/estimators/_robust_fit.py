@@ -24,8 +24,7 @@ from stillspace.estimators._sampling import (
     start_of,
     variances,
 )
-from stillspace.methods.orientation import oriented
-from stillspace.parts.geometry import TopEigenvectors
+from stillspace.parts.geometry import TopEigenvectors, oriented
 from stillspace.parts.queries import IrlsPower, ReweightedMoment
 from stillspace.parts.stops import Converged, Never, Settled
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan

@@ -307,5 +307,5 @@ def _refuse(path: str, error: sqlite3.Error, write: bool) -> NoReturn:
         verb = "written" if write else "opened"
         reason = f"The ledger {path} or its folder cannot be {verb} ({error}); nothing was charged."
     else:
-        reason = f"The ledger {path} cannot be used ({error}); no row was read."
+        reason = f"The ledger {path} cannot be used ({error}); nothing was charged."
     raise BudgetError(reason) from error
