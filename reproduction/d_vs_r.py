@@ -31,7 +31,7 @@ class DVersusR(PhaseTransition):
         Shown("D-vs-r", "median_log10_error", "median log10 final error", ERRORS),
     )
     n: ClassVar[int] = 2000
-    runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
+    runs: ClassVar[dict[Size, int]] = {"quick": 2, "paper": 50}
     note: ClassVar[str] = (
         f"Haystack, n = T = 2000, half outliers, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE}"
     )

@@ -33,7 +33,7 @@ class EpsilonVersusDelta(PhaseTransition):
     )
     n: ClassVar[int] = 2000
     D: ClassVar[int] = 20
-    runs: ClassVar[dict[Size, int]] = {"quick": 5, "paper": 50}
+    runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
     note: ClassVar[str] = (
         "Haystack, n = T = 2000, D = 20, r = 2, half outliers. The noise as printed is judged by "
         "its true ε at the same δ."

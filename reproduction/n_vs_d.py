@@ -50,7 +50,7 @@ class NVersusD(PhaseTransition):
         Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2", SECONDS),
         Shown("n-vs-D-failed", "share_failed", "share of runs that never reach 1e-2", SHARE_FAILED),
     )
-    runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
+    runs: ClassVar[dict[Size, int]] = {"quick": 2, "paper": 50}
     note: ClassVar[str] = (
         f"Haystack, r = 2, half outliers, T = 2n, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE} Times of "
         "one core, known up to the distance of the checkpoints (a quarter)."
@@ -63,7 +63,7 @@ class NVersusD(PhaseTransition):
         "quick": (150, 250, 375, 500, 625, 1000, 2000),
         "paper": (150, 250, 375, 500, 625, 750, 1000, 1500, 2000, 3000),
     }
-    rate_runs: ClassVar[dict[Size, int]] = {"quick": 5, "paper": 50}
+    rate_runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
 
     def settings(self, size: Size) -> list[Setting]:
         """Return the grid."""
