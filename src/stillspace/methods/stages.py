@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.methods.orientation import oriented
 from stillspace.methods.pictures import length_of_map, scree_of
 from stillspace.methods.spectrum import Spectrum, count_components
+from stillspace.parts.geometry import oriented
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.staged import Found, Progress
 from stillspace.rows.maps import (

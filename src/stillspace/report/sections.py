@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stillspace.methods.pictures import ScoreMap
 from stillspace.plans.fixed import fingerprint
 from stillspace.privacy import Budget, Guarantee
 from stillspace.privacy.guarantee import LEAD_IN, number_up
@@ -380,8 +381,7 @@ def _pictures(model: Any) -> list[Html]:
         )
         if score_map.labels:
             text += " Each label has a map of its own; all other labels are counted together."
-        maps = [pictures.score_map(score_map, *one) for one in score_map.maps]
-        drawn.append(tag("figure", *maps, tag("figcaption", text)))
+        drawn.append(_score_maps(score_map, text))
     if scree is not None:
         text = (
             "Variance of the rows along the leading directions, after every row was scaled to "
@@ -390,6 +390,19 @@ def _pictures(model: Any) -> list[Html]:
         picture = pictures.scree(scree.values[:20], scree.noise)
         drawn.append(tag("figure", picture, tag("figcaption", text)))
     return [tag("div", *drawn, class_="pictures")] if drawn else []
+
+
+def _score_maps(found: ScoreMap, text: str) -> Html:
+    """Return the map of the scores, or one map per label beside one another."""
+    maps = [
+        tag("div", tag("p", title, class_="label") if title else None, picture)
+        for title, picture in (
+            (title, pictures.score_map(found, title, cells)) for title, cells in found.maps
+        )
+    ]
+    if not found.labels:
+        return tag("figure", *maps, tag("figcaption", text))
+    return tag("figure", tag("div", *maps, class_="maps"), tag("figcaption", text), class_="across")
 
 
 def audit(found: Mapping[str, Any] | None, model: Any) -> Html:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from stillspace._typing import FloatArray
+from stillspace._typing import FloatArray, IntArray
 from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import Hypotheses, first_hypotheses, within
 from stillspace.methods.standardiser.rule import RULE
@@ -107,18 +107,28 @@ class Belief:
         off = float(w @ (np.abs(h.center - middle) + h.reach / 2.0))
         return max(sd, off / float(np.exp2(mean)))
 
-    def masses(self, histogram: Histogram) -> FloatArray:
-        """Return what each hypothesis says of a histogram: (hypotheses, bins)."""
-        masses = self.live * self.hypotheses.masses(histogram.edges)
+    def masses(self, histogram: Histogram, known: FloatArray | None = None) -> FloatArray:
+        """Return what each hypothesis says of a histogram: (hypotheses, bins).
+
+        `known` are the probabilities of the bins for the first hypotheses, if they are at hand.
+        """
+        if known is None:
+            parts = self.hypotheses.masses(histogram.edges)
+        else:
+            parts = np.concatenate([known, self.hypotheses[len(known) :].masses(histogram.edges)])
+        masses = self.live * parts
         for atom in self.atoms:
             masses[:, histogram.bin_of(atom.low)] += atom.share
         return np.asarray(masses)
 
-    def weighed(self) -> Belief:
-        """Return the belief with weights from all looks: a matched filter with misfit."""
+    def weighed(self, known: FloatArray | None = None) -> Belief:
+        """Return the belief with weights from all looks: a matched filter with misfit.
+
+        `known` is that of `masses`, for the only histogram that there is.
+        """
         found = self.hypotheses.prior.copy()
         for histogram in self.histograms:
-            masses = self.masses(histogram)
+            masses = self.masses(histogram, known)
             fit = masses @ histogram.shares - 0.5 * np.square(masses).sum(axis=1)
             found += fit / (histogram.sd**2 + RULE.misfit**2)
         return replace(self, weights=np.exp(found - logsumexp(found)))
@@ -237,7 +247,8 @@ def first_edges(known: Range | None = None) -> FloatArray:
 
 
 @cache
-def _first(known: Range | None) -> tuple[Hypotheses, FloatArray]:
+def _first(known: Range | None) -> tuple[Hypotheses, FloatArray, FloatArray]:
+    """Return the first hypotheses, their probabilities of the bins, and the sums of the squares."""
     hypotheses, edges = first_hypotheses(RULE.least_octave, RULE.most_octave), first_edges(known)
     if known is not None:  # a codebook may be wrong: what it excludes has less weight, not none
         unlikely = RULE.fresh * hypotheses.beyond(known.low, known.high)
@@ -245,23 +256,34 @@ def _first(known: Range | None) -> tuple[Hypotheses, FloatArray]:
         weight = float(logsumexp(hypotheses.prior))
         expected = within(known.low, known.high, weight).split(edges)
         hypotheses = Hypotheses.joined([hypotheses, expected])
-    return hypotheses, hypotheses.masses(edges)
+    masses = hypotheses.masses(edges)
+    return hypotheses, masses, np.square(masses).sum(axis=1)
 
 
 def _first_belief(
     histogram: Histogram, atoms: tuple[Atom, ...], present: float, known: Range | None
 ) -> Belief:
     """Return what is believed after the first look, with these atoms set aside."""
-    hypotheses, masses = _first(known)
+    hypotheses, masses, squares = _first(known)
     live = max(present - sum(atom.share for atom in atoms), 0.0)
     shares = histogram.shares.copy()
     for atom in atoms:
         shares[histogram.bin_of(atom.low)] -= atom.share
-    fit = live * (masses @ shares) - 0.5 * live**2 * np.square(masses).sum(axis=1)
+    fit = live * (masses @ shares) - 0.5 * live**2 * squares
     score = hypotheses.prior + fit / (histogram.sd**2 + RULE.misfit**2)
-    kept = np.argsort(-score, kind="stable")[: 4 * RULE.most_kept]
+    kept = _largest(score, 4 * RULE.most_kept)
     found = Belief(hypotheses[kept], np.empty(0), (histogram,), atoms, present, known)
-    return found._with_fresh().weighed()
+    return found._with_fresh().weighed(masses[kept])
+
+
+def _largest(score: FloatArray, count: int) -> IntArray:
+    """Return the places of the largest scores, the largest first, as a stable sort has them."""
+    if len(score) > count:
+        least = np.partition(score, -count)[-count]
+        places = np.flatnonzero(score >= least)
+    else:
+        places = np.arange(len(score))
+    return np.asarray(places[np.argsort(-score[places], kind="stable")][:count])
 
 
 def belief_after_first(histogram: Histogram, missing: float, known: Range | None) -> Belief:
