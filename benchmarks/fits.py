@@ -72,7 +72,7 @@ def against_pca(quick: bool) -> Iterator[Row]:
     slow = {"robust": entries["robust"], incremental: Kept(sklearn_incremental, X, r)}
     if not quick:
         slow[full] = Kept(sklearn_pca, X, r, "full")
-    done = race(slow, turns=2, budget=40, warm_up=False)
+    done = race(slow, turns=1, warm_up=False)
     for peer in list(slow)[1:]:
         note = d2(data, ours=slow["robust"], peer=slow[peer])
         yield done.row(TOPIC, name, "robust", peer, faster=True, note=note)
@@ -129,15 +129,15 @@ def overhead() -> Iterator[Row]:
     data = make_haystack(2_000, 20, 2, inlier_noise=0.05, random_state=0)
     fitted = PrivateRobustPCA(2, epsilon=1.0, center=None).fit(data.X)
     plan = fitted.plan_
-    prepared = MemoryRows.prepare(data.X)
+    table = MemoryRows.of(data.X)
     budgets = count()
-    loop = "its loop alone"
+    loop = "its plan alone"
     done = race(
         {  # a new ε a call: nothing comes from the calibration's cache
             "fit": lambda: PrivateRobustPCA(2, epsilon=1 + 1e-6 * next(budgets), center=None).fit(
                 data.X
             ),
-            loop: lambda: run(plan, prepared, secure_generator()),
+            loop: lambda: run(plan, table, secure_generator()),
         },
         turns=15,
         number=3,

@@ -54,7 +54,7 @@ def measure(axis: str, quick: bool) -> Curve:
     shapes = {str(size): {**BASE, axis: size} for size in sizes}
     X = {key: data(s["n"], s["D"], s["r"]) for key, s in shapes.items()}
     runners = {key: partial(fit, X[key], s["r"], s["T"]) for key, s in shapes.items()}
-    done = race(runners, turns=2 if quick else 3, budget=4 if quick else 15)
+    done = race(runners, turns=2, budget=4 if quick else 15)
     memory = tuple(max(peak_beyond(**s), _LEAST) for s in shapes.values())
     return Curve(axis, sizes, tuple(done.seconds(key) for key in shapes), memory)
 

@@ -368,7 +368,7 @@ MUTANTS = [
     Mutant(
         "directions need not stand out of the noise",
         "methods/outlier_look/method.py",
-        "least = rule.seen * answer.sd",
+        "least = rule.visible * answer.sd",
         "least = 0.0",
         LOOK,
     ),

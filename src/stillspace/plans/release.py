@@ -1,7 +1,8 @@
 """A `Release`: how a plan reads rows, with the noise that hides one person.
 
-Propose-test-release alone reads rows in another way (`run/tested.py`). Compiled loops add the noise
-themselves (`kernels/loops.py`), as `GaussianNoise.release` specifies; a test compares the two.
+In a private fit every release has noise but those inside propose-test-release, whose result leaves
+the run through its own private test (`run/tested.py`). Compiled loops add the noise themselves
+(`kernels/loops.py`), as `GaussianNoise.release` specifies; a test compares the two.
 
 It has two halves. `draw` records its event in the ledger and then draws the selection and the
 noise; `apply` reads the rows. The event that is recorded and the noise that is drawn come from

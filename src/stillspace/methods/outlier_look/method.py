@@ -172,7 +172,7 @@ class OutlierLook:
         rule, basis = self.rule, state.basis
         values = np.einsum("dk,de,ek->k", basis, state.moment.value, basis)
         excess = answer.value - elliptical_moments(values)
-        least = rule.seen * answer.sd
+        least = rule.visible * answer.sd
         modes = gathering_directions(excess, rule.apart, rule.most_modes, least)
         if modes.shape[1] == 0:
             return Screening(state.moment, (), state.moment.share + rule.modes_share)

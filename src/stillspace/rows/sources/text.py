@@ -310,7 +310,7 @@ class _Bytes(io.RawIOBase):
         self._raw, self._size, self._close = raw, size, close
         self._packed = packed
         self._ahead = b""
-        self._done = self._looked = 0
+        self._done = self._sampled = 0
         self.whole = False
         self.progress: Callable[[int, int], None] | None = None
 
@@ -346,7 +346,7 @@ class _Bytes(io.RawIOBase):
         """Return the first bytes, unpacked, and leave them to be read again."""
         self._ahead = self._raw.read(_SAMPLE) or b""
         self._done += len(self._ahead)
-        self._looked = len(self._ahead)
+        self._sampled = len(self._ahead)
         if not self._packed:
             self.whole = len(self._ahead) < _SAMPLE
             return self._ahead
@@ -355,7 +355,7 @@ class _Bytes(io.RawIOBase):
         try:
             unpacked = zlib.decompressobj(31)
             found = unpacked.decompress(self._ahead, _SAMPLE)
-            self._looked -= len(unpacked.unconsumed_tail)
+            self._sampled -= len(unpacked.unconsumed_tail)
         except zlib.error:
             name = getattr(self._raw, "name", "The file")
             msg = f"{name} ends in .gz and is not packed by gzip; rename it, or pack it again."
@@ -365,7 +365,7 @@ class _Bytes(io.RawIOBase):
 
     def lines(self, sample: bytes) -> float:
         """Return about how many lines the file has, by the first ones."""
-        return sample.count(b"\n") * self._size / max(self._looked, 1)
+        return sample.count(b"\n") * self._size / max(self._sampled, 1)
 
     def arrow(self) -> Any:
         """Return what pyarrow reads from."""
