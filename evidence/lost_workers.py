@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dask
 import distributed
 import numpy as np
-from distributed.utils import get_mp_context
 
 from evidence._table import markdown
 from stillspace import Budget, PrivateRobustPCA
@@ -63,19 +61,11 @@ def lose(client: Any, scheduler: Any, kill: Kill, work: Callable[[], Any]) -> tu
     return found, during[0]
 
 
-def start_workers_fast() -> None:
-    """Have new workers forked from a process that has imported everything already."""
-    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
-    context = get_mp_context()
-    context.set_forkserver_preload(["distributed", "evidence.lost_workers"])
-
-
 def lost_workers_table(fits: int = FITS, without: int = WITHOUT_WORKERS) -> str:
     """Fit again and again, with the noise of one seed, and kill one worker, or both."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, 4)) @ rng.standard_normal((4, D)) + rng.standard_normal((N, D))
     # A ledger takes no fit with a random_state; the bits of two fits need the same noise.
-    start_workers_fast()
     real, _private.generator = _private.generator, lambda _: seeded_generator(5)
     try:
         with (

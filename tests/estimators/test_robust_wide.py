@@ -9,6 +9,10 @@ from stillspace import RobustPCA
 from stillspace.datasets import make_haystack
 from stillspace.estimators import _sampling
 from stillspace.metrics import subspace_error
+from stillspace.rows import RowTable
+from stillspace.rows.sources.files import OpenFile
+from stillspace.search import row_space
+from stillspace.search.row_space import Cells
 
 pytestmark = pytest.mark.filterwarnings("ignore:The starts disagree")
 
@@ -68,3 +72,22 @@ def test_more_rows_than_a_square_matrix_may_have(genotypes, monkeypatch):
     part = RobustPCA(3).fit(genotypes)
     assert part.n_iter_ > whole.n_iter_
     assert subspace_error(part.components_, whole.components_) < 0.1
+
+
+def test_columns_of_a_wide_file_are_read_once(tmp_path, monkeypatch):
+    """Products of rows take the file block of columns by block, and each cell once."""
+    X = np.random.default_rng(0).standard_normal((300, 9000)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    table, size = RowTable.of(tmp_path / "X.npy"), []
+    real = OpenFile.read_into
+
+    def counted(file, offset, buffer):
+        size.append(len(buffer))
+        real(file, offset, buffer)
+
+    monkeypatch.setattr(OpenFile, "read_into", counted)
+    monkeypatch.setattr(row_space, "BLOCK_CELLS", 2**17)
+    middle = X.mean(axis=0, dtype=np.float64)
+    got, want = (Cells.of(x, middle, None, None).gram() for x in (table, X))
+    assert np.array_equal(got, want)
+    assert X.nbytes <= sum(size) <= 1.1 * X.nbytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import frexp
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.rows import Affine, MemoryRows, RowTable
+from stillspace.rows.maps import BLOCK_CELLS
 from stillspace.search import (
     Candidate,
     Clump,
@@ -242,8 +244,7 @@ def variances(
     if len(index) > most:
         index = np.sort(np.random.default_rng(0).permutation(index)[:most])
     n, total, first, second, scores = 0, 0.0, np.zeros(D), np.zeros(r), np.zeros(r)
-    part = X if len(index) == X.shape[0] else X[index]
-    for block in Affine.of(center, scale, missing).blocks(part):
+    for block in _mapped_rows(X, index, Affine.of(center, scale, missing)):
         Y = block @ components.T
         lengths = np.einsum("ij,ij->i", block, block)
         squares = Y * Y
@@ -258,6 +259,16 @@ def variances(
     whole = max(total - float(first @ first) / max(n, 1), 0.0) / freedom
     noise = max(whole - float(along.sum()), 0.0) / (D - r)
     return Variances(along, whole, noise, len(index), D - r)
+
+
+def _mapped_rows(X: Any, index: IntArray, affine: Affine) -> Iterator[AnyArray]:
+    """Yield blocks of chosen rows; a table in a file gives one block of them at a time."""
+    if len(index) == X.shape[0]:
+        yield from affine.blocks(X)
+        return
+    step = max(1, BLOCK_CELLS // X.shape[1])  # the blocks of `Affine.blocks`
+    for at in range(0, len(index), step):
+        yield from affine.blocks(X[index[at : at + step]])
 
 
 def _near(lengths: FloatArray, squares: FloatArray, cut: float) -> FloatArray:

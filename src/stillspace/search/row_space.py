@@ -215,16 +215,6 @@ def mad(S: FloatArray) -> FloatArray:
     return np.asarray(found)
 
 
-def _some_columns(X: Any, start: int, stop: int) -> Any:
-    """Return some columns; a table in a file, which is sliced by rows alone, is read whole."""
-    if isinstance(X, np.ndarray) or sparse.issparse(X):
-        return X[:, start:stop]
-    n, D = X.shape
-    step = max(BLOCK_CELLS // D, 1)
-    parts = [X[at : at + step][:, start:stop] for at in range(0, n, step)]
-    return sparse.vstack(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
-
-
 def _columns(X: Any, some: IntArray | None = None) -> Iterator[tuple[int, FloatArray]]:
     """Yield positions and blocks of columns of a table (or of some rows), as new float64 arrays."""
     D = X.shape[1]
@@ -232,12 +222,17 @@ def _columns(X: Any, some: IntArray | None = None) -> Iterator[tuple[int, FloatA
     if sparse.issparse(X):
         X = X if some is None else X[some]
         X = X.tocsc() if step < D else X
-    elif some is not None and not isinstance(X, np.ndarray):
+    elif some is not None and not _has_columns(X):
         X, some = X[some], None
     for at in range(0, D, step):
-        block = _some_columns(X, at, at + step)
+        block = X[:, at : at + step]
         if sparse.issparse(block):
             block = block.toarray()
         elif some is not None:
             block = block[some]
         yield at, np.array(block, dtype=np.float64)
+
+
+def _has_columns(X: Any) -> bool:
+    """Whether some columns can be read without a pass over all cells."""
+    return isinstance(X, np.ndarray) or hasattr(getattr(X, "source", None), "columns")
