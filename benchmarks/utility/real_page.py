@@ -139,6 +139,12 @@ def section(document: dict[str, Any]) -> str:
         f"Taken {facts_line(document['facts'])} All cells together took "
         f"{document['cpu_seconds'] / 60:.0f} minutes of one core.\n"
     )
+    if document["cells"] < document["planned"]:
+        taken += (
+            f"\n**Not everything was run**: {document['cells']} of {document['planned']} planned "
+            "cells (a method on a table, with bad rows or without). The counts of tables below say "
+            "how many were. `python -m benchmarks.utility.real --write` computes the rest.\n"
+        )
     figures = [Figure(**figure) for figure in document["figures"]]
     return "\n".join(
         (
@@ -255,7 +261,7 @@ def every_table(fits: dict[str, list[dict[str, Any]]]) -> str:
             for method, epsilon in ((DEFAULT, 1.0), (DEFAULT, 4.0), (UNITS, 1.0)):
                 same = {"table": fit["table"], "kind": CLEAN, "r": 2}
                 found = chosen(fits[part], method=method, epsilon=epsilon, **same)
-                line.append(f"{_medians(found, 'captured')[0]:.3f}")
+                line.append(f"{_medians(found, 'captured')[0]:.3f}" if found else "–")
             line.append(f"{np.median(fit['dropped']):.0f}")
             lines.append(line)
     header = (
