@@ -352,3 +352,5 @@ def test_drawn_check_compares_with_what_was_published(tmp_path):
     again = real_page.with_section(page, text, drawn_check.MARKS)
     assert page == again
     assert page.endswith("## b\n")
+    two = real_page.with_section(page, "## c", real_page.MARKS)
+    assert two.index(real_page.MARKS[1]) < two.index(drawn_check.MARKS[0])

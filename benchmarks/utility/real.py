@@ -181,10 +181,15 @@ def main(arguments: Sequence[str]) -> None:
     for path in options.json:
         write_json(path, document)
     if options.write:
-        write_json(HERE / "real.json", document)
-        real_picture.draw(document, HERE / "real.png", DOCS / "table-size.png")
-        real_page.write(document, HERE / "README.md")
-        real_page.write_curve(document, DOCS / "table-size.md")
+        publish(document)
+
+
+def publish(document: dict[str, Any]) -> None:
+    """Write the file, the figures, the page's section and the curve in docs/table-size.md."""
+    write_json(HERE / "real.json", document)
+    real_picture.draw(document, HERE / "real.png", DOCS / "table-size.png")
+    real_page.write(document, HERE / "README.md")
+    real_page.write_curve(document, DOCS / "table-size.md")
 
 
 def measured(store: Store, cells: Sequence[Any]) -> list[Measured]:
@@ -212,7 +217,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=Path(".cache/utility"), metavar="FOLDER")
     options = parser.parse_args(arguments)
     if options.write and (options.quick or options.part):
-        parser.error("--write needs the whole run: leave out --quick and --part.")
+        parser.error("--write needs all parts: leave out --quick and --part.")
     return options
 
 
