@@ -14,7 +14,7 @@ from benchmarks._load import watched
 from benchmarks._rows import Row
 
 HERE = Path(__file__).parent
-TOPICS = ("loops", "passes", "fits", "calibration", "noise", "startup", "growth")
+TOPICS = ("loops", "passes", "fits", "defaults", "calibration", "noise", "startup", "growth")
 PLAIN = ("loops", "passes")
 """Modules of plain functions; see `_others`."""
 

@@ -25,7 +25,7 @@ def fit(X: np.ndarray, r: int, T: int) -> None:
     from stillspace import PrivateRobustPCA  # noqa: PLC0415 (not before the data are made)
 
     options = {"algorithm": "dp-ggd", "n_iter": T} if T else {}
-    PrivateRobustPCA(r, epsilon=1.0, **options).fit(X)
+    PrivateRobustPCA(r, epsilon=1.0, center=None, **options).fit(X)
 
 
 def fill(X: np.ndarray, r: int) -> None:

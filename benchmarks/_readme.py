@@ -11,7 +11,7 @@ PROSE = """\
 
 ```sh
 make bench                          # everything, about 10 minutes on 2 cores; writes this page
-python -m benchmarks --quick        # smaller data, about 2 minutes
+python -m benchmarks --quick        # smaller data, about 3 minutes
 python -m benchmarks fits startup --json out.json
 ```
 
@@ -26,8 +26,8 @@ This page, `results.json` and `growth.png` are written by `make bench`; do not e
   where that would take minutes (IncrementalPCA, full SVD, dp_accounting).
 - **`× its time`** is ours divided by the peer's, smaller is better; **`× faster`** is the peer's
   divided by ours, larger is better. A target is met by the median.
-- **Threads.** Nobody is pinned: BLAS and our kernels use all cores that the process may use, as
-  they do for users. The facts line says how many.
+- **Threads.** Where a row does not name a number of threads, nobody is pinned: BLAS and our kernels
+  use all cores that the process may use, as they do for users. The facts line says how many.
 - **Other load.** Turns cancel what slows both sides alike. Load from other processes need not: at
   load 7 on 2 cores, `PCA(covariance_eigh)` took 6 times the wall time and 9 times the CPU time on
   two BLAS threads that it took on one, our fit about the same on both. So the share of the machine
@@ -44,8 +44,11 @@ This page, `results.json` and `growth.png` are written by `make bench`; do not e
   imported, less a second fit.
 - **Calibration** gets a new ε at every call, so that no cache answers. The limit can be read in two
   ways, 50 times the exact Gaussian calibration or 0.1 s: both are shown.
-- **Private fits** are the default algorithm (a private second moment, then 18 damped Newton steps),
-  unless a row names another one.
+- **Private fits** are the default algorithm (a private second moment, a look for groups of
+  outliers, damped Newton steps), unless a row names another one. They take the table as it is
+  (`center=None`); rows that say "standardising" also find a centre and a scale privately.
+- **The roofline** of a pass is the time of its two matrix products at the speed of a large GEMM,
+  or of one read of the table if that is longer.
 - **Growth** exponents are least-squares slopes of the upper half of the sizes in log-log; memory
   is the rise of the process's peak during the fit, in a process of its own. The limits on
   exponents and on memory are ours: linear in n, r and T, at most quadratic in D (the start is a

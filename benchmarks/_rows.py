@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Unit = Literal["× faster", "× its time", "s", "exponent", "× X"]
+Unit = Literal["× faster", "× its time", "s", "exponent", "× X", "passes", "MiB"]
 
 
 QUIET = 0.1

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-import numpy as np
-
 from benchmarks._facts import named, version
 from benchmarks._measure import race, spread
 from benchmarks._peers import (
@@ -27,8 +25,6 @@ TOPIC = "fits"
 
 def rows(quick: bool) -> Iterator[Row]:
     yield from against_pca(quick)
-    yield from shapes(quick)
-    yield from sparse_pass(quick)
     yield from against_pymanopt(quick)
     yield from against_min_cov_det(quick)
     yield from overhead()
@@ -39,7 +35,7 @@ def robust(X: Any, r: int) -> Any:
 
 
 def private(X: Any, r: int, **options: Any) -> Any:
-    return PrivateRobustPCA(r, epsilon=1.0, **options).fit(X).components_
+    return PrivateRobustPCA(r, epsilon=1.0, center=None, **options).fit(X).components_
 
 
 def d2(data: Haystack, **contestants: Kept) -> str:
@@ -60,77 +56,26 @@ def against_pca(quick: bool) -> Iterator[Row]:
     incremental, full = f"{sklearn} IncrementalPCA", f"{sklearn} PCA full"
     entries = {
         "robust": Kept(robust, X, r),
-        "private": Kept(private, X, r),
         "private30": Kept(private, X, r, algorithm="dp-ggd", n_iter=30),
         exact: Kept(sklearn_pca, X, r, "covariance_eigh"),
         randomized: Kept(sklearn_pca, X, r, "randomized"),
     }
-    done = race(entries, turns=5, budget=15 if quick else 90)
+    done = race(entries, turns=5, budget=10 if quick else 40)
     pca = entries[exact]
     note = d2(data, ours=entries["robust"], PCA=pca)
     name = f"RobustPCA.fit {where}"
     yield done.row(TOPIC, name, "robust", exact, target=at_most(2), note=note)
     yield done.row(TOPIC, name, "robust", randomized, faster=True, target=at_least(1))
-    steps = PrivateRobustPCA(r, epsilon=1.0, center=None).fit(X).n_iter_
-    for key, limit, what in (
-        ("private", 3, f"default: {steps} steps"),
-        ("private30", 8, "dp-ggd, T=30"),
-    ):
-        label = f"PrivateRobustPCA(epsilon=1, center=None).fit {where}, {what}"
-        note = d2(data, ours=entries[key], PCA=pca)
-        yield done.row(TOPIC, label, key, exact, target=at_most(limit), note=note)
+    label = f"PrivateRobustPCA(epsilon=1, center=None).fit {where}, dp-ggd, T=30"
+    note = d2(data, ours=entries["private30"], PCA=pca)
+    yield done.row(TOPIC, label, "private30", exact, target=at_most(8), note=note)
     slow = {"robust": entries["robust"], incremental: Kept(sklearn_incremental, X, r)}
     if not quick:
         slow[full] = Kept(sklearn_pca, X, r, "full")
-    done = race(slow, turns=2, budget=40, warm_up=False)
+    done = race(slow, turns=1, warm_up=False)
     for peer in list(slow)[1:]:
         note = d2(data, ours=slow["robust"], peer=slow[peer])
         yield done.row(TOPIC, name, "robust", peer, faster=True, note=note)
-
-
-SHAPES: tuple[tuple[int, int, int, str, float | None], ...] = (
-    (1_000_000, 20, 5, "float32", 9.0),
-    (20_000, 50, 5, "float64", None),
-    (2_000, 20, 2, "float64", None),
-    (5_000, 2_000, 5, "float64", None),
-)
-"""Rows, columns, components, type of cells, and the largest multiple of PCA's time asked for."""
-
-
-def shapes(quick: bool) -> Iterator[Row]:
-    """The private default on narrow, small and wide tables."""
-    peer = f"{named('scikit-learn')} PCA covariance_eigh"
-    for n, D, r, dtype, limit in SHAPES:
-        count_ = n // 10 if quick else n
-        data = make_haystack(count_, D, r, inlier_noise=0.05, random_state=0)
-        X = data.X.astype(dtype)
-        entries = {"ours": Kept(private, X, r), peer: Kept(sklearn_pca, X, r, "covariance_eigh")}
-        done = race(entries, turns=5, budget=10 if quick else 40)
-        what = f"PrivateRobustPCA(epsilon=1).fit {count_} × {D} {dtype}, r={r}, default"
-        note = d2(data, ours=entries["ours"], PCA=entries[peer])
-        target = None if limit is None else at_most(limit)
-        yield done.row(TOPIC, what, "ours", peer, target=target, note=note)
-
-
-def sparse_pass(quick: bool) -> Iterator[Row]:
-    """One GLAD pass over a sparse table against the same pass over its dense copy."""
-    from scipy import sparse  # noqa: PLC0415
-
-    from stillspace.parts.queries import Glad  # noqa: PLC0415
-    from stillspace.rows import MemoryRows  # noqa: PLC0415
-
-    n, D, r, fill = (2_000 if quick else 20_000), 5_000, 5, 0.01
-    X = sparse.random(n, D, density=fill, random_state=0, format="csr")
-    V = np.linalg.qr(np.random.default_rng(0).standard_normal((D, r)))[0]
-    thin, dense = MemoryRows.prepare(X), MemoryRows.prepare(X.toarray())
-    peer = "the same rows, stored densely"
-    entries = {
-        "ours": lambda: thin.add(Glad(D, r), V, None),
-        peer: lambda: dense.add(Glad(D, r), V, None),
-    }
-    done = race(entries, turns=5, budget=20)
-    what = f"one GLAD pass, CSR {n} × {D}, {fill:.0%} stored, r={r}"
-    yield done.row(TOPIC, what, "ours", peer, faster=True)
 
 
 def against_pymanopt(quick: bool) -> Iterator[Row]:
@@ -148,7 +93,7 @@ def against_pymanopt(quick: bool) -> Iterator[Row]:
                 pca = start == "PCA"
                 entries[peer] = Kept(pymanopt_fit, data.X, r, optimizer, pca=pca)
     entries[f"{named('numpy')}, FMS as a researcher writes it"] = Kept(numpy_fms, data.X, r)
-    done = race(entries, turns=5, budget=20 if quick else 75)
+    done = race(entries, turns=5, budget=15 if quick else 50)
     for peer, target in wanted.items():
         if peer in entries:
             note = d2(data, ours=entries["robust"], peer=entries[peer])
@@ -184,15 +129,15 @@ def overhead() -> Iterator[Row]:
     data = make_haystack(2_000, 20, 2, inlier_noise=0.05, random_state=0)
     fitted = PrivateRobustPCA(2, epsilon=1.0, center=None).fit(data.X)
     plan = fitted.plan_
-    prepared = MemoryRows.prepare(data.X)
+    table = MemoryRows.of(data.X)
     budgets = count()
-    loop = "its loop alone"
+    loop = "its plan alone"
     done = race(
         {  # a new ε a call: nothing comes from the calibration's cache
             "fit": lambda: PrivateRobustPCA(2, epsilon=1 + 1e-6 * next(budgets), center=None).fit(
                 data.X
             ),
-            loop: lambda: run(plan, prepared, secure_generator()),
+            loop: lambda: run(plan, table, secure_generator()),
         },
         turns=15,
         number=3,

@@ -20,9 +20,16 @@ SIZES = {
     "r": (1, 2, 4, 8, 16, 32),
     "T": (10, 20, 40, 80, 160, 320),
 }
+DEFAULT = {
+    "n": ({"D": 20, "r": 5}, (100_000, 316_000, 1_000_000, 3_160_000, 10_000_000)),
+    "D": ({"n": 5_000, "r": 5}, (125, 250, 500, 1_000, 2_000)),
+}
+"""The default algorithm on larger tables: what is fixed, and the sizes of the other axis."""
 TIME_LIMITS = {"n": 1.1, "D": 2.0, "r": 1.1, "T": 1.1}
 LARGE = {"n": 1_000_000, "D": 100, "r": 5, "T": 0}
 """800 MB, the default algorithm (T = 0): what does not grow with n is then below a tenth."""
+LONG = {"n": 10_000_000, "D": 20, "r": 5, "T": 0}
+"""1.6 GB in long columns, where numbers per row count most."""
 _LEAST = 2**20
 """Peaks below 1 MiB are the allocator's, not ours."""
 
@@ -47,9 +54,28 @@ def measure(axis: str, quick: bool) -> Curve:
     shapes = {str(size): {**BASE, axis: size} for size in sizes}
     X = {key: data(s["n"], s["D"], s["r"]) for key, s in shapes.items()}
     runners = {key: partial(fit, X[key], s["r"], s["T"]) for key, s in shapes.items()}
-    done = race(runners, turns=2 if quick else 3, budget=4 if quick else 25)
+    done = race(runners, turns=2, budget=4 if quick else 15)
     memory = tuple(max(peak_beyond(**s), _LEAST) for s in shapes.values())
     return Curve(axis, sizes, tuple(done.seconds(key) for key in shapes), memory)
+
+
+def of_default(axis: str, quick: bool) -> Row:
+    """Return how the time of the default algorithm grows: each size once, the largest last."""
+    fixed, sizes = DEFAULT[axis]
+    sizes = sizes[:3] if quick else sizes
+    seconds = []
+    for size in sizes:
+        shape = {**fixed, axis: size}
+        X = data(shape["n"], shape["D"], shape["r"])
+        run = partial(fit, X, shape["r"], 0)
+        seconds.append(race({"fit": run}, turns=1, warm_up=size == sizes[0]).seconds("fit"))
+    half = len(sizes) // 2
+    slope = Spread.exactly(exponent(sizes[half:], seconds[half:]))
+    others = ", ".join(f"{k}={v}" for k, v in fixed.items())
+    what = f"time, {axis} = {sizes[0]} … {sizes[-1]} (default, {others})"
+    note = "seconds: " + ", ".join(f"{s:.3g}" for s in seconds)
+    limit = at_most(1.1 if axis == "n" else 2.2)
+    return Row(TOPIC, what, f"{axis}^k", "exponent", slope, limit, seconds[-1], note=note)
 
 
 def data(n: int, D: int, r: int) -> np.ndarray:
@@ -70,8 +96,13 @@ def rows(quick: bool, picture: Path | None = None) -> Iterator[Row]:
         memory = Spread.exactly(curve.tail(curve.memory))
         note = f"{curve.memory[-1] / 2**20:.0f} MiB beyond X at the largest"
         yield Row(TOPIC, f"peak, {span}", f"{curve.axis}^k", "exponent", memory, note=note)
+    yield from (of_default(axis, quick) for axis in DEFAULT)
     if not quick:
         yield large()
+        peak = peak_beyond(**LONG) / 2**20
+        what = f"peak beyond X, {LONG['n']:.0e} × {LONG['D']} float64, default".replace("e+0", "e")
+        note = f"of which {8 * LONG['n'] / 2**20:.0f} MiB are one number per row"
+        yield Row(TOPIC, what, "", "MiB", Spread.exactly(peak), at_most(32), note=note)
     if picture is not None:
         plot(curves, picture)
 

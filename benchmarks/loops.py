@@ -125,7 +125,7 @@ def dp_ggd_float32(quick: bool = False) -> Result:
 
 
 def _reaper(name: str, geometry: Any, columns: int, n_iter: int) -> Result:
-    """Our whole run against one eigendecomposition a step, of the same matrices."""
+    """Our whole run against one eigendecomposition per step, of the same matrices."""
     X, V = _data(N, columns, R)
     rows = MemoryRows.prepare(X)
     release = Release(Reaper(columns, 2), N, 0.0, WithReplacement(B, N))
@@ -171,7 +171,7 @@ def mirror_wide(quick: bool = False) -> Result:
 
 
 def poisson_sampling() -> Result:
-    """Sampling that costs what it samples: 1e-3 of 1e6 rows against one word a row."""
+    """Sampling that costs what it samples: 1e-3 of 1e6 rows against one word per row."""
     from stillspace.parts.sampling import Poisson  # noqa: PLC0415
 
     rng, plain, sampling = secure_generator(), np.random.default_rng(0), Poisson(1e-3)

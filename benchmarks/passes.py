@@ -68,11 +68,11 @@ def _gradient(X: Any, rows: MemoryRows, V: Any, threads: int) -> list[Answer]:
                 "gemm": _gemm_peak(size),
                 "read": lambda: np.add.reduce(X.reshape(-1).view(np.uint64)),
             },
-            turns=7,
-            budget=40,
+            turns=5,
+            budget=20,
         )
     ours, peer = done.seconds("ours"), done.seconds("numpy")
-    flops = n * D * (6 * r + 3)  # scores, residuals and products; a subtraction and a square
+    flops = n * D * (4 * r + 2)  # scores and products, and the squares
     at_peak = flops * done.seconds("gemm") / (2 * size**3)
     read = done.seconds("read") / threads
     where = f"{n:.0e} × {D}, r={r}, {X.dtype}, {threads} threads".replace("e+0", "e")

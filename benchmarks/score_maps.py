@@ -18,6 +18,7 @@ from math import log, sqrt
 
 import numpy as np
 
+from benchmarks.utility.kendall import kendall_matrix
 from stillspace import PrivateRobustPCA
 from stillspace.exceptions import SeededNoiseWarning
 from stillspace.metrics import subspace_error
@@ -50,19 +51,6 @@ def histogram(scores, middle, radius, bins):
     return counts / len(scores)
 
 
-def spherical_kendall(X, most=2000):
-    """Return the mean of aaᵀ over unit differences a of the first rows.
-
-    dppca takes all pairs of rows. The first 2000 rows have two million pairs; their sampling error
-    is below the noise in all cases here.
-    """
-    block = X[:most]
-    i, j = np.triu_indices(len(block), 1)
-    a = block[j] - block[i]
-    a /= np.linalg.norm(a, axis=1, keepdims=True)
-    return a.T @ a / len(a)
-
-
 def dppca(X, epsilon, delta, bins, method, rng):
     """Return directions, shares per cell, and the true shares of the same scores."""
     epsilon, delta = epsilon / 3.0, delta / 3.0
@@ -70,7 +58,7 @@ def dppca(X, epsilon, delta, bins, method, rng):
     X = X - X.mean(axis=0)
     sd = 4.0 * sqrt(2.0 * log(1.25 / delta)) / (n * epsilon)
     noise = np.triu(sd * rng.standard_normal((D, D)))
-    noisy = spherical_kendall(X) + noise + np.triu(noise, 1).T
+    noisy = kendall_matrix(X) + noise + np.triu(noise, 1).T
     V = np.linalg.eigh(noisy)[1][:, : -2 - 1 : -1]
     scores = X @ V
     middle = np.median(scores, axis=0)

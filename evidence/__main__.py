@@ -4,7 +4,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evidence import accuracy, audits, defences, hops, kills, mutants, noise, robust, sensitivity
+from evidence import (
+    accuracy,
+    audits,
+    defences,
+    hops,
+    kills,
+    lost_workers,
+    mutants,
+    noise,
+    robust,
+    sensitivity,
+)
 
 TABLES = Path(__file__).parent / "tables"
 
@@ -19,6 +30,7 @@ PROOFS: dict[str, Callable[[], str]] = {
     "false-alarms": robust.false_alarms,
     "kills": kills.kills_table,
     "races": kills.races_table,
+    "lost-workers": lost_workers.lost_workers_table,
     "audits": audits.table,
     "coverage": audits.coverage,
     "sensitivity": sensitivity.table,
@@ -39,4 +51,5 @@ def main(names: list[str]) -> None:
         print(text, flush=True)
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":  # processes of a cluster import this module again
+    main(sys.argv[1:])

@@ -23,6 +23,7 @@ from evidence._mutant import (
     SOURCE,
     Mutant,
 )
+from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
 
@@ -193,15 +194,15 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + sums + terms",
-        "return sums + terms",
+        "return self.query.noise.slack(sigma) + self._rounding",
+        "return self._rounding",
         tests=("tests/test_release.py",),
     ),
     Mutant(
         "slack of the terms dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + sums + terms",
-        "return self.query.noise.slack(sigma) + sums",
+        "return 2.0 * self._summation_error() + terms",
+        "return 2.0 * self._summation_error()",
         tests=("tests/test_release.py",),
     ),
     Mutant(
@@ -346,8 +347,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Looked(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Looked(state.moment, (), state.moment.share)",
+        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
+        "return Screening(state.moment, (), state.moment.share)",
         LOOK,
     ),
     Mutant(
@@ -367,7 +368,7 @@ MUTANTS = [
     Mutant(
         "directions need not stand out of the noise",
         "methods/outlier_look/method.py",
-        "least = rule.seen * answer.sd",
+        "least = rule.visible * answer.sd",
         "least = 0.0",
         LOOK,
     ),
@@ -728,6 +729,7 @@ MUTANTS = [
     ),
     *STAGED,
     *JOURNALS,
+    *REVIEW,
 ]
 
 

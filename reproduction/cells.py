@@ -6,44 +6,48 @@ run in any order, by any number of processes, stored, and found again.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 import warnings
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from reproduction.columns import STOCHASTIC, Column, Setting, paper_plan, true_epsilon
+from reproduction.seeds import seed_from
 from stillspace import __version__
 from stillspace._typing import FloatArray
-from stillspace.datasets import Haystack, make_haystack
 from stillspace.estimators import PrivatePCA, PrivateRobustPCA
-from stillspace.exceptions import PrivacyWarning, SeededNoiseWarning
+from stillspace.exceptions import NothingReleasedError, PrivacyWarning, SeededNoiseWarning
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import as_basis
 from stillspace.parts.noise import seeded_generator
 from stillspace.plans.fixed import Plan
-from stillspace.privacy import Guarantee
-from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 from stillspace.run.executors import Watch
 
-Column: TypeAlias = Literal["as-printed", "honest", "ours"]
 Result: TypeAlias = dict[str, Any]
 
 TOLERANCE = 1e-2
 """The error that the paper's runs are to reach."""
 
-STOCHASTIC = ("dp-SGGD", "dp-SGD-REAP", "dp-SMD-REAP")
-FULL_BATCH = ("dp-GGD", "dp-GD-REAP", "dp-MD-REAP")
-SIX = ("dp-GGD", "dp-SGGD", "dp-GD-REAP", "dp-SGD-REAP", "dp-MD-REAP", "dp-SMD-REAP")
-NONCONVEX = ("dp-GGD", "dp-SGGD")
+NOTHING_RELEASED = np.pi**2 / 4.0
+"""Per component: the largest d², for a run that gives no answer."""
 
-OURS = {"PrivateRobustPCA": PrivateRobustPCA, "PrivatePCA": PrivatePCA}
+OURS = ("PrivateRobustPCA", "PrivatePCA")
 """The library's own defaults, by the name of their estimator."""
+PTR = "propose-test-release"
+"""`algorithm="ptr"`: in place of the paper's theorem that a stable fit is private without noise."""
+
+
+def our_estimator(method: str, r: int, **options: Any) -> PrivateRobustPCA | PrivatePCA:
+    """Return an estimator of the library; centre and units are known here, as in the paper."""
+    if method == PTR:
+        options["algorithm"] = "ptr"
+    kind = PrivatePCA if method == "PrivatePCA" else PrivateRobustPCA
+    return kind(r, **{"center": None, "scale": None, **options})
 
 
 class AnyCell(Protocol):
@@ -62,39 +66,6 @@ class AnyCell(Protocol):
 
     def compute(self) -> Result:
         """Return the result as plain JSON values."""
-
-
-def seed_from(*facts: object) -> int:
-    """Return a 128-bit seed that depends on the facts, the same everywhere."""
-    digest = hashlib.sha256(json.dumps(facts).encode()).digest()
-    return int.from_bytes(digest[:16], "little")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Data and budget of a run: the haystack model of SPEC 7 and (ε, δ)."""
-
-    n: int
-    D: int
-    r: int = 2
-    inlier_ratio: float = 0.5
-    epsilon: float = 0.8
-    delta: float = 0.0
-    """0 stands for the paper's 1/√n."""
-    n_iter: int = 0
-    """0 stands for n."""
-    batch_size: int = 0
-    """0 stands for the paper's `max(n √(ε/(4T)), 1)`."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", self.delta or self.n**-0.5)
-        object.__setattr__(self, "n_iter", self.n_iter or self.n)
-
-    def data(self, seed: int, repetition: int) -> Haystack:
-        """Return the data set of a repetition: the same for all methods, columns and budgets."""
-        shape = (self.n, self.D, self.r)
-        facts = ("haystack", seed, *shape, self.inlier_ratio, repetition)
-        return make_haystack(*shape, inlier_ratio=self.inlier_ratio, random_state=seed_from(*facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +101,22 @@ class Cell:
 
     def compute(self) -> Result:
         """Run the repetitions."""
-        if self.setting.n > _WARM.n:
+        if self.setting.n > _WARM.n and self.method != PTR:  # PTR needs more rows
             _warm_up(self.method, self.column)
         repetitions = range(self.first, self.first + self.runs)
         if self.column == "ours":
             fits = [self._fit(i) for i in repetitions]
-            return {"epsilon": max(e for e, _ in fits), "runs": [made for _, made in fits]}
+            epsilon = max(e for e, _ in fits)
+            return {"epsilon": epsilon, "runs": [made for _, made in fits]}
         plan = paper_plan(self.method, self.setting, self.column)
         assert plan.release is not None
+        true = true_epsilon(plan, self.setting.delta)
         return {
             "sigma": plan.release.sigma(0) / plan.release.divisor,
-            "epsilon": true_epsilon(plan, self.setting.delta),
+            "first_step": plan.schedule.step(0),
+            "epsilon": true.total,
+            "epsilon_loop": true.loop,
+            "epsilon_is": true.kind,
             "runs": [self._run(plan, i) for i in repetitions],
         }
 
@@ -162,25 +138,35 @@ class Cell:
         """Fit the library's default; return the ε of its noise and the record of the run."""
         data, s = self.setting.data(self.seed, repetition), self.setting
         seed = self._noise_seed(repetition)
-        estimator = OURS[self.method](
-            s.r, epsilon=s.epsilon, delta=s.delta, random_state=np.random.default_rng(seed)
+        estimator = our_estimator(
+            self.method,
+            s.r,
+            epsilon=s.epsilon,
+            delta=s.delta,
+            random_state=np.random.default_rng(seed),
         )
         began = time.process_time()
+        error, passes, epsilon = NOTHING_RELEASED * s.r, None, s.epsilon
         with warnings.catch_warnings():
             # The paper's δ and seeded noise are what is being judged here.
             warnings.simplefilter("ignore", SeededNoiseWarning)
             warnings.simplefilter("ignore", PrivacyWarning)
-            estimator.fit(data.X)
+            try:
+                estimator.fit(data.X)
+            except NothingReleasedError:
+                pass
+            else:
+                error = subspace_error(estimator.components_, data.components)
+                passes, epsilon = estimator.n_iter_, estimator.privacy_.epsilon
         seconds = time.process_time() - began
-        error = subspace_error(estimator.components_, data.components)
         reached = error <= TOLERANCE
         record = {
             "error": error,
-            "reached": estimator.n_iter_ if reached else None,
+            "reached": passes if reached else None,
             "seconds": seconds,
             "seconds_to_reach": seconds if reached else None,
         }
-        return estimator.privacy_.epsilon, record
+        return epsilon, record
 
 
 class Trace:
@@ -198,6 +184,7 @@ class Trace:
         self.point_errors: list[float] = []
         self.seconds: list[float] = []
         self.reached: tuple[int, float] | None = None
+        self.point_reached: int | None = None
         self._paused = 0.0
         self._began = 0.0
 
@@ -213,12 +200,16 @@ class Trace:
         came = time.process_time()
         self.seconds.append(came - self._began - self._paused)
         last = done == self.at[-1]
+        same = memory is point or memory.shape != point.shape
         if self.traced or last:
             self.errors.append(self._error(memory))
-            same = memory is point or memory.shape != point.shape
             self.point_errors.append(self.errors[-1] if same else self._error(point))
         if done and self.reached is None and self._good(memory):
             self.reached = (done, self.seconds[-1])
+        if done and self.point_reached is None and not same and self._good(point):
+            self.point_reached = done
+        if same and self.reached is not None:
+            self.point_reached = self.reached[0]
         self._paused += time.process_time() - came
 
     def _error(self, value: FloatArray) -> float:
@@ -235,7 +226,9 @@ class Trace:
         iterations, seconds = self.reached or (None, None)
         record: dict[str, Any] = {
             "error": self.errors[-1],
+            "iterate_error": self.point_errors[-1],
             "reached": iterations,
+            "iterate_reached": self.point_reached,
             "seconds": self.seconds[-1],
             "seconds_to_reach": seconds,
         }
@@ -263,46 +256,15 @@ def checkpoints(n_iter: int) -> tuple[int, ...]:
     return tuple(sorted({int(k) for k in np.rint(np.concatenate([ratio, even]))}))
 
 
-@lru_cache(maxsize=256)
-def paper_plan(method: str, setting: Setting, column: Column) -> Plan:
-    """Return a method of the paper with its own sampling, steps and T.
-
-    Batches are drawn with replacement and the mirror step rescales the trace, as the paper has it;
-    the column decides the noise alone: what it prints, or what the accountant asks for.
-    """
-    s = setting
-    facts = Facts(
-        n=s.n,
-        D=s.D,
-        r=s.r,
-        epsilon=s.epsilon,
-        delta=s.delta,
-        calibration="honest" if column == "honest" else "as-printed",
-    )
-    options: dict[str, Any] = {"n_iter": s.n_iter}
-    if method in STOCHASTIC:
-        options |= {"sampling": "with-replacement", "batch_size": s.batch_size or None}
-    if "MD" in method:
-        options["capped"] = False
-    return fixed_plan(method.lower(), facts, **options)
-
-
-@lru_cache(maxsize=256)
-def true_epsilon(plan: Plan, delta: float) -> float:
-    """Return the ε that the plan's noise really gives at δ, start and loop together."""
-    judged = Guarantee.from_event(
-        plan.event(), plan.relation, delta, not_private_because=("for judging only",)
-    )
-    return judged.epsilon
-
-
 def run_seconds(setting: Setting, method: str) -> float:
     """Return about how long a run takes on one core, for the order and the progress of cells."""
     s = setting
     T, n, D, r = s.n_iter, s.n, s.D, s.r
-    rows = 30 if method in STOCHASTIC else n
+    rows = 30 if method.split(" ", maxsplit=1)[0] in STOCHASTIC else n
+    if method == PTR:
+        return 0.1 + 1e-6 * n * D * r
     if method in OURS:
         return 0.02 + 2e-8 * n * D * r + 5e-10 * D**3
-    if "REAP" in method:
+    if "REAP" in method and "from" not in method:
         return 0.02 + T * (2e-5 + 1.3e-10 * rows * D**2 + 1e-7 * D**2)
     return 0.02 + T * (3e-6 + 3e-10 * rows * D * r + 4e-8 * D * r)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 
 from reproduction import EXPERIMENTS, SIZES, Experiment, Size
-from reproduction.cells import AnyCell
+from reproduction.cells import AnyCell, Cell
+from reproduction.columns import COLUMNS, PRINTED
 from reproduction.europe import MapCell
 from reproduction.experiment import Verdict
 from reproduction.report import write_facts
 from reproduction.store import Store
-from reproduction.tables import write_csv
+from reproduction.tables import read_csv, write_csv
 from reproduction.workers import run_cells
 from stillspace import __version__
 from stillspace._files import write_atomically
 from stillspace.plots._figure import png, svg
-
-COLUMNS = ("as-printed", "honest", "ours")
 
 
 def chosen(name: str) -> list[Experiment]:
@@ -40,10 +40,24 @@ class Task:
     out: Path
     seed: int = 0
     data: Path | None = None
+    runs: int | None = None
+    """At most so many runs per cell; None leaves it to the size."""
+    columns: tuple[str, ...] = COLUMNS
+    """Only these columns are run."""
+    c: float = 1.0
+    c2: float = 1.0
+    """The constants that the paper's printed variances leave open."""
 
     def __post_init__(self) -> None:
         if self.size not in SIZES:
             msg = f"There is no size {self.size!r}; there are {', '.join(SIZES)}."
+            raise ValueError(msg)
+        unknown = [column for column in self.columns if column not in COLUMNS]
+        if unknown:
+            msg = f"There is no column {unknown[0]!r}; there are {', '.join(COLUMNS)}."
+            raise ValueError(msg)
+        if not (0.0 < self.c < inf and 0.0 < self.c2 < inf):
+            msg = f"The constants must be finite and above 0, got c={self.c}, c2={self.c2}."
             raise ValueError(msg)
         if self.seed < 0:
             msg = f"The seed must be a whole number of at least 0, got {self.seed}."
@@ -56,7 +70,30 @@ class Task:
 
     def cells(self) -> list[AnyCell]:
         """Return all cells, finished or not."""
-        return self.experiment.cells(self.size, self.seed, self.data)
+        made = self.experiment.cells(self.size, self.seed, self.data)
+        wanted = [cell for cell in made if getattr(cell, "column", "ours") in self._columns]
+        capped = [self._capped(cell) for cell in wanted]
+        return [self._with_constants(cell) for cell in capped if cell is not None]
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return (*self.columns, "not private")
+
+    def _capped(self, cell: AnyCell) -> AnyCell | None:
+        """Return the cell with at most `runs` runs in all cells of its kind; None if too late."""
+        if self.runs is None:
+            return cell
+        if isinstance(cell, Cell):
+            left = min(cell.runs, self.runs - cell.first)
+            return replace(cell, runs=left) if left > 0 else None
+        if isinstance(cell, MapCell):
+            return cell if cell.run < self.runs else None
+        return cell
+
+    def _with_constants(self, cell: AnyCell) -> AnyCell:
+        if isinstance(cell, Cell) and cell.column in PRINTED:
+            return replace(cell, setting=replace(cell.setting, c=self.c, c2=self.c2))
+        return cell
 
     def forget(self, column: str) -> None:
         """Drop the finished cells of a column, or of "all", so that they are made again."""
@@ -97,7 +134,10 @@ class Task:
             "tables": list(tables),
             "figures": list(figures),
         }
+        if self.runs is not None:
+            facts["most_runs"] = self.runs
         if isinstance(cells[0], MapCell):
             facts["source"] = "look-alike" if self.data is None else "published"
         write_facts(self.out, self.experiment, facts)
-        return self.experiment.verdict(tables)
+        # From the files, as the report: their numbers are rounded.
+        return self.experiment.verdict({n: read_csv(self.out / f"{n}.csv") for n in tables})

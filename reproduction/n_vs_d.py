@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from reproduction.cells import NONCONVEX, SIX, AnyCell, Setting
+from reproduction.cells import AnyCell
+from reproduction.columns import FULL_BATCH, NONCONVEX, SIX, Setting, columns_of
 from reproduction.convergence import decay_columns
 from reproduction.experiment import (
     FEWER_RUNS_NOTE,
@@ -14,13 +16,22 @@ from reproduction.experiment import (
     Tables,
     Verdict,
     haystack_cells,
-    in_both_columns,
     repeated,
     sampled_noise,
+    texts_by_column,
 )
-from reproduction.phase import PhaseTransition, Shown, good_share, recovery_text, wins
+from reproduction.figures import ERRORS, SECONDS, SHARE_FAILED
+from reproduction.phase import (
+    PhaseTransition,
+    Shown,
+    prediction_text,
+    recovered,
+    recovery_text,
+    wins,
+)
 from reproduction.rates import decay_in_n
-from reproduction.tables import Row, Table, one, pick
+from reproduction.statements import Mark, Statement, by_share, columns_in, judged, rows_of
+from reproduction.tables import OUTPUT, Row, Table, one, pick, values
 
 RATE_D = 5
 """Small, so that the methods work at the smallest n."""
@@ -35,11 +46,11 @@ class NVersusD(PhaseTransition):
     x: ClassVar[tuple[str, str]] = ("n", "n")
     y: ClassVar[tuple[str, str]] = ("D", "D")
     shown: ClassVar[tuple[Shown, ...]] = (
-        Shown("n-vs-D", "mean_log10_error", "mean log10 final error"),
-        Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2", log=True),
-        Shown("n-vs-D-failed", "share_failed", "share of runs that never reach 1e-2", (0.0, 1.0)),
+        Shown("n-vs-D", "mean_log10_error", "mean log10 final error", ERRORS),
+        Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2", SECONDS),
+        Shown("n-vs-D-failed", "share_failed", "share of runs that never reach 1e-2", SHARE_FAILED),
     )
-    runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
+    runs: ClassVar[dict[Size, int]] = {"quick": 2, "paper": 50}
     note: ClassVar[str] = (
         f"Haystack, r = 2, half outliers, T = 2n, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE} Times of "
         "one core, known up to the distance of the checkpoints (a quarter)."
@@ -52,7 +63,7 @@ class NVersusD(PhaseTransition):
         "quick": (150, 250, 375, 500, 625, 1000, 2000),
         "paper": (150, 250, 375, 500, 625, 750, 1000, 1500, 2000, 3000),
     }
-    rate_runs: ClassVar[dict[Size, int]] = {"quick": 5, "paper": 50}
+    rate_runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
 
     def settings(self, size: Size) -> list[Setting]:
         """Return the grid."""
@@ -65,7 +76,7 @@ class NVersusD(PhaseTransition):
         for n in self.rate_sizes[size]:
             setting = Setting(n, RATE_D, n_iter=2 * n)
             for method in SIX:
-                for column in ("as-printed", "honest"):
+                for column in columns_of(method):
                     found += repeated(
                         f"{self.id}-rate", setting, method, column, self.rate_runs[size], seed
                     )
@@ -94,59 +105,115 @@ class NVersusD(PhaseTransition):
     def verdict(self, tables: Tables) -> Verdict:
         """Judge who is better where, and the rates in n."""
         table, rates = tables[self.id], tables[f"{self.id}-rates"]
-        printed, honest = in_both_columns(table, _cells_text)
-        rows = pick(table, column="honest")
-        ahead, cells = wins(rows, "dp-GGD", "dp-GD-REAP", ("n", "D"))
-        full, sampled = (good_share(pick(rows, method=m)) for m in NONCONVEX)
+        ours = recovery_text(pick(table, column="ours"))
+        texts = {
+            column: f"{text} {_rates_text(pick(rates, column=column))}".strip()
+            for column, text in texts_by_column(table, _cells_text).items()
+        }
         return Verdict(
-            claim=(
-                "The nonconvex methods are more accurate than the convex ones; the stochastic ones "
-                "need less noise and so work for much larger D; the error falls exponentially in n "
-                "for dp-(S)GGD and as 1/n for dp-REAP."
-            ),
-            printed=f"{printed} {_rates_text(pick(rates, column='as-printed'))}",
-            honest=f"{honest} {_rates_text(pick(rates, column='honest'))}",
-            ours=recovery_text(pick(table, column="ours")),
-            label=(
-                "nonconvex ahead of convex: "
-                + ("holds" if 2 * ahead > cells else "fails")
-                + "; sampling reaches larger D: "
-                + ("holds" if sampled > full else "fails")
-            ),
+            statements=_statements(table, rates, ours),
+            texts=texts,
+            ours=ours,
             judgement=(
-                f"At the honest budget dp-GGD is ahead of dp-GD-REAP in {ahead} of {cells} cells. "
-                f"That sampling reaches larger D {'is' if sampled > full else 'is not'} seen: with "
-                f"T = 2n the share of cells that recover is {100 * full:.0f} % for dp-GGD and "
-                f"{100 * sampled:.0f} % for dp-SGGD. {sampled_noise(table)} "
-                + _rates_judgement(pick(rates, column="honest"))
+                f"{sampled_noise(table)} {prediction_text(table)} "
+                "T = 2n iterations halve the step n/25 times: where the error of dp-(S)GGD falls "
+                "exponentially in n, it is the step that falls."
             ),
         )
 
 
-def _cells_text(rows: Table) -> str:
-    ahead, cells = wins(rows, "dp-GGD", "dp-GD-REAP", ("n", "D"))
-    sampled, _ = wins(rows, "dp-SGGD", "dp-SGD-REAP", ("n", "D"))
-    return (
-        f"{recovery_text(rows)} dp-GGD beats dp-GD-REAP in {ahead} of {cells} cells, dp-SGGD beats "
-        f"dp-SGD-REAP in {sampled} of {cells}."
+def _statements(table: Table, rates: Table, ours: str) -> tuple[Statement, ...]:
+    ahead = "Smaller median error in at least three quarters of the cells."
+    pairs = (("dp-GGD", "dp-GD-REAP"), ("dp-SGGD", "dp-SGD-REAP"))
+    better = tuple(
+        judged(
+            f"{mine} is more accurate than {theirs}.",
+            ahead,
+            table,
+            partial(_ahead, pair=(mine, theirs)),
+            ours,
+        )
+        for mine, theirs in pairs
     )
+    larger = judged(
+        "The stochastic methods work for much larger D than the full-batch ones.",
+        "At each n the largest D with median d² ≤ 1e-2 is at least twice as large for dp-SGGD as "
+        "for dp-GGD, in at least three quarters of the n at which dp-GGD fails at some D.",
+        table,
+        _larger_D,
+        ours,
+    )
+    small = judged(
+        "dp-GD-REAP, dp-MD-REAP and dp-GGD work well where D is small and n is large.",
+        "They recover in at least three quarters of their cells in the smaller half of D and the "
+        "larger half of n.",
+        table,
+        _small_D,
+        ours,
+    )
+    law = _law_statement(rates)
+    return (*better, larger, small, law)
+
+
+def _ahead(rows: Table, view: str, *, pair: tuple[str, str]) -> Mark:
+    return by_share(*wins(rows, *pair, ("n", "D"), view))
+
+
+def _larger_D(rows: Table, view: str) -> Mark:
+    true = cells = 0
+    dimensions = values(rows, "D")
+    for n in values(rows, "n"):
+        largest = {}
+        for m in NONCONVEX:
+            good = [row["D"] for row in pick(rows, method=m, n=n) if recovered(row, view)]
+            largest[m] = max(good, default=0.0)
+        if largest["dp-GGD"] < dimensions[-1]:
+            cells += 1
+            true += largest["dp-SGGD"] >= max(2.0 * largest["dp-GGD"], dimensions[0])
+    return by_share(true, cells)
+
+
+def _small_D(rows: Table, view: str) -> Mark:
+    dimensions, sizes = values(rows, "D"), values(rows, "n")
+    most, least = dimensions[(len(dimensions) - 1) // 2], sizes[len(sizes) // 2]
+    cells = [
+        row
+        for row in rows
+        if row["method"] in FULL_BATCH and row["D"] <= most and row["n"] >= least
+    ]
+    return by_share(sum(recovered(row, view) for row in cells), len(cells))
+
+
+def _law_statement(rates: Table) -> Statement:
+    """Judge the laws in n, by the fits to what the methods return."""
+    marks: dict[str, dict[str, Mark]] = {}
+    for column in columns_in(rates):
+        laws = {row["method"]: row for row in rows_of(rates, column)}
+        fast = [m for m in NONCONVEX if m in laws and laws[m]["better_law"] == "exponential"]
+        convex = [m for m in SIX if m not in NONCONVEX and m in laws]
+        slow = [m for m in convex if laws[m]["exponent_high"] <= -1.0]
+        count = f"{len(fast)} of 2; {len(slow)} of {len(convex)} convex as 1/n or faster"
+        marks[column] = {OUTPUT: Mark(len(fast) == 2 and len(slow) == len(convex), count)}
+    return Statement(
+        "The error falls exponentially in n for dp-(S)GGD and as 1/n for dp-REAP.",
+        f"At D = {RATE_D}: the exponential law fits both nonconvex methods better than a power of "
+        "n, and the 95 % interval of each convex exponent lies at −1 or below.",
+        marks,
+    )
+
+
+def _cells_text(rows: Table) -> str:
+    parts = [recovery_text(rows)]
+    for mine, theirs in (("dp-GGD", "dp-GD-REAP"), ("dp-SGGD", "dp-SGD-REAP")):
+        won, cells = wins(rows, mine, theirs, ("n", "D"))
+        if cells:
+            parts.append(f"{mine} beats {theirs} in {won} of {cells} cells.")
+    return " ".join(parts)
 
 
 def _rates_text(rates: Table) -> str:
     parts = [_rate_text(one(rates, method=m)) for m in SIX if pick(rates, method=m)]
     return f"Rates in n at D = {RATE_D}, with 95 % intervals: {', '.join(parts)}." if parts else ""
-
-
-def _rates_judgement(rates: Table) -> str:
-    """Say which of the promised laws in n was seen at the honest budget."""
-    laws = {row["method"]: row for row in rates}
-    exponential = [m for m in NONCONVEX if m in laws and laws[m]["better_law"] == "exponential"]
-    fast = [m for m in SIX if m not in NONCONVEX and m in laws and laws[m]["exponent_high"] <= -1.0]
-    return (
-        f"In n the error of {' and '.join(exponential) or 'no nonconvex method'} falls "
-        "exponentially (T = 2n iterations halve the step n/25 times: it is the step that falls); "
-        f"that of {', '.join(fast) or 'no convex method'} falls at least as fast as 1/n."
-    )
 
 
 def _rate_text(row: Row) -> str:

@@ -8,23 +8,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
-from reproduction.cells import OURS, SIX, AnyCell, Setting
+from reproduction.cells import OURS, AnyCell
+from reproduction.columns import HALVING, NONCONVEX, PRINTED, SIX, STOCHASTIC, WORDS, Setting
 from reproduction.experiment import (
     Done,
     Experiment,
     Size,
     Tables,
+    all_columns,
     epsilon_text,
     haystack_cells,
-    three_columns,
 )
-from reproduction.figures import Grid, draw_grids, grid_of
-from reproduction.tables import Table, number, pick, summary, values
+from reproduction.figures import Grid, Look, draw_grids, grid_of
+from reproduction.statements import DRAWN, error, views_of
+from reproduction.tables import OUTPUT, Row, Table, number, pick, summary, values
+from stillspace.theory import predict_recovery
 
 GOOD = -2.0
 """log10 of the error that counts as recovery."""
+PAPER_STEPS = ("as-printed", "without-misprint", "honest", "poisson")
+BOUNDARY_NOTE = (
+    "Orange line on dp-(S)GGD: predicted phase boundary, no constant fitted (docs/theory.md); "
+    "no line if all cells lie on one side."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +41,8 @@ class Shown:
     """Of the file."""
     column: str
     scale: str
-    limits: tuple[float, float] | None = None
-    log: bool = False
-    """Whether the colours follow the logarithm."""
+    look: Look
+    """Colours: the same in all maps that show the same kind of number."""
 
 
 class PhaseTransition(Experiment):
@@ -61,7 +66,7 @@ class PhaseTransition(Experiment):
         return [
             cell
             for setting in self.settings(size)
-            for cell in three_columns(self.id, setting, runs, seed, methods=self.methods)
+            for cell in all_columns(self.id, setting, runs, seed, methods=self.methods)
         ]
 
     def tables(self, done: Done) -> Tables:
@@ -69,33 +74,31 @@ class PhaseTransition(Experiment):
         return {self.id: summary(haystack_cells(done, self.id))}
 
     def figures(self, tables: Tables, done: Done) -> dict[str, Any]:  # noqa: ARG002
-        """Return one figure a column that is shown."""
-        return {shown.name: self._figure(tables[self.id], shown) for shown in self.shown}
+        """Return one figure per column that is shown, if the table has it."""
+        table = tables[self.id]
+        there = [s for s in self.shown if any(row.get(s.column) is not None for row in table)]
+        return {shown.name: self._figure(table, shown) for shown in there}
 
     def _figure(self, table: Table, shown: Shown) -> Any:
         paper = [row for row in table if row["column"] != "ours"]
         x, y = (self.x[0], values(paper, self.x[0])), (self.y[0], values(paper, self.y[0]))
-        lines: list[list[Grid | None]] = []
-        for column, ours in zip(("as-printed", "honest"), OURS, strict=True):
-            line: list[Grid | None] = [
-                self._grid(pick(table, column=column, method=method), x, y, shown)
-                for method in self.methods
-            ]
-            mine = self._spread(pick(table, column="ours", method=ours), x, y)
-            lines.append([*line, self._grid(mine, x, y, shown)])
-        found = np.array([number(row, shown.column) for row in table])
-        limits = shown.limits or (float(np.nanmin(found)), float(np.nanmax(found)))
+        lines: list[list[Grid]] = []
+        for method in self.methods:
+            panels = [pick(table, column=c, method=method) for c in DRAWN]
+            lines.append([self._grid(rows, x, y, shown) for rows in panels if _has(rows, shown)])
+        mine = [self._spread(pick(table, column="ours", method=m), x, y) for m in OURS]
+        lines.append([self._grid(rows, x, y, shown) for rows in mine if _has(rows, shown)])
         runs = values(table, "runs")
         count = f"{runs[0]:.0f}" if len(runs) == 1 else f"{runs[0]:.0f} to {runs[-1]:.0f}"
         return draw_grids(
-            lines,
+            [line for line in lines if line],
             x=(self.x[1], list(map(_tick, x[1]))),
             y=(self.y[1], list(map(_tick, y[1]))),
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
-            note=f"{self.note} Runs a cell: {count}. Hatched: no run got there, or no such cell.",
-            limits=limits,
-            log=shown.log,
+            note=f"{self.note} Runs per cell: {count}. Dark: good. Hatched: no run got there, or "
+            f"no such cell. {BOUNDARY_NOTE}",
+            look=shown.look,
         )
 
     def _spread(self, rows: Table, x: tuple[str, list[Any]], y: tuple[str, list[Any]]) -> Table:
@@ -113,35 +116,83 @@ class PhaseTransition(Experiment):
     def _grid(
         self, rows: Table, x: tuple[str, list[Any]], y: tuple[str, list[Any]], shown: Shown
     ) -> Grid:
-        column = str(rows[0]["column"])
-        words = {"as-printed": "as printed", "honest": "honest", "ours": "ours"}[column]
+        column, method = str(rows[0]["column"]), str(rows[0]["method"])
         below = ""
-        if column == "as-printed":
-            below = f"true ε {epsilon_text(number(row, 'true_epsilon') for row in rows)}"
-        return Grid(f"{rows[0]['method']}, {words}", grid_of(rows, x, y, shown.column), below)
+        if column in PRINTED:
+            sign = "≤ " if any(row.get("epsilon_is") == "upper bound" for row in rows) else ""
+            below = f"true ε {sign}{epsilon_text(number(row, 'true_epsilon') for row in rows)}"
+        predicted = None
+        if method in NONCONVEX:
+            marked = [{**row, "predicted": float(predicted_to_recover(row))} for row in rows]
+            predicted = grid_of(marked, x, y, "predicted")
+        cells = grid_of(rows, x, y, shown.column)
+        return Grid(f"{method}, {WORDS[column]}", cells, below, predicted)
+
+
+def _has(rows: Table, shown: Shown) -> bool:
+    return any(row.get(shown.column) is not None for row in rows)
 
 
 def _tick(value: float) -> str:
     return f"{value:g}" if value >= 0.01 else f"{value:.0e}".replace("e-0", "e-")
 
 
-def good_share(table: Table) -> float:
-    """Return the share of cells whose median error counts as recovery."""
-    return float(np.mean([row["median_log10_error"] <= GOOD for row in table]))
+def predicted_to_recover(row: Row) -> bool:
+    """Whether theory.predict_recovery says that dp-(S)GGD follows its halved steps down to L*."""
+    sampled = row["method"] in STOCHASTIC
+    n, D, r, T = (int(row[name]) for name in ("n", "D", "r", "n_iter"))
+    paper = max(1, round(n * (row["epsilon"] / (4 * T)) ** 0.5))
+    return predict_recovery(
+        n,
+        row["epsilon"],
+        D,
+        r,
+        row["inlier_ratio"],
+        every=HALVING,
+        sigma=number(row, "sigma"),
+        batch_size=int(row["batch_size"] or paper) if sampled else None,
+    ).recovers
+
+
+def prediction_text(table: Table) -> str:
+    """Return in how many cells the predicted phase boundary agrees with the measured one."""
+    parts = []
+    for method in NONCONVEX:
+        rows = [row for row in pick(table, method=method) if row["column"] in PAPER_STEPS]
+        if not rows:
+            continue
+        same = sum(predicted_to_recover(row) == recovered(row, OUTPUT) for row in rows)
+        parts.append(f"{method} {same} of {len(rows)}")
+    return (
+        "The predicted phase boundary (line in the figures, [theory.md](theory.md)) agrees with "
+        f"the measured one in these cells with the paper's steps: {', '.join(parts)}."
+    )
+
+
+def recovered(row: Row, view: str) -> bool:
+    """Whether the median error of a cell counts as recovery."""
+    return error(row, view) <= GOOD
 
 
 def recovery_text(table: Table) -> str:
-    """Return in which share of its cells each method recovers the subspace."""
+    """Return in how many of its cells each method recovers the subspace, by output and iterate."""
     methods = dict.fromkeys(str(row["method"]) for row in table)
-    parts = (f"{m} {100 * good_share(pick(table, method=m)):.0f} %" for m in methods)
+    views = views_of(table)
+    parts = []
+    for m in methods:
+        rows = pick(table, method=m)
+        counts = [sum(recovered(row, view) for row in rows) for view in views]
+        same = len(set(counts)) == 1
+        shown = f"{counts[0]}" if same else f"{counts[0]} (iterate: {counts[1]})"
+        parts.append(f"{m} {shown} of {len(rows)}")
     return f"Cells with median d² ≤ 1e-2: {', '.join(parts)}."
 
 
-def wins(table: Table, better: str, worse: str, axes: Sequence[str]) -> tuple[int, int]:
+def wins(
+    table: Table, better: str, worse: str, axes: Sequence[str], view: str = OUTPUT
+) -> tuple[int, int]:
     """Return in how many of the settings `better` has the smaller median error, and of how many."""
-    theirs = {
-        tuple(row[a] for a in axes): row["median_log10_error"] for row in pick(table, method=worse)
-    }
-    mine = pick(table, method=better)
-    won = sum(row["median_log10_error"] < theirs[tuple(row[a] for a in axes)] for row in mine)
+    theirs = {tuple(row[a] for a in axes): error(row, view) for row in pick(table, method=worse)}
+    mine = [r for r in pick(table, method=better) if tuple(r[a] for a in axes) in theirs]
+    won = sum(error(row, view) < theirs[tuple(row[a] for a in axes)] for row in mine)
     return won, len(mine)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from reproduction.cells import Cell, Result
+from reproduction.cells import TOLERANCE, Cell, Result
 from stillspace._files import write_atomically
 
 Row: TypeAlias = dict[str, Any]
@@ -21,6 +21,9 @@ Table: TypeAlias = list[Row]
 
 TINIEST = 1e-40
 """Errors below count as this: their logarithm stays finite."""
+
+OUTPUT, ITERATE = "", "_of_iterate"
+"""Endings of column names: what a method returns (REAPER: the average), and its last iterate."""
 
 TIME = "seconds"
 """Columns that start with this hold times: the only ones that differ from run to run."""
@@ -43,24 +46,37 @@ def summary(done: Iterable[tuple[Cell, Result]]) -> Table:
 def _row(parts: Sequence[tuple[Cell, Result]]) -> Row:
     cell, result = parts[0]
     runs = [run for _, part in parts for run in part["runs"]]
-    logs = log10(run["error"] for run in runs)
     reached = [run for run in runs if run["reached"] is not None]
-    low, middle, high = np.quantile(logs, [0.25, 0.5, 0.75])
+    by_iterate = [run for run in runs if run.get("iterate_reached", run["reached"]) is not None]
     return {
         **asdict(cell.setting),
         "method": cell.method,
         "column": cell.column,
         "runs": len(runs),
         "sigma": result.get("sigma"),
+        "first_step": result.get("first_step"),
         "true_epsilon": result["epsilon"],
-        "median_log10_error": float(middle),
-        "q25_log10_error": float(low),
-        "q75_log10_error": float(high),
-        "mean_log10_error": float(logs.mean()),
-        "share_reached": len(reached) / len(runs),
+        "true_epsilon_of_loop": result.get("epsilon_loop"),
+        "epsilon_is": result.get("epsilon_is"),
+        **_errors([run["error"] for run in runs], OUTPUT),
+        **_errors([run.get("iterate_error", run["error"]) for run in runs], ITERATE),
+        f"share_reached{OUTPUT}": len(reached) / len(runs),
+        f"share_reached{ITERATE}": len(by_iterate) / len(runs),
         "iterations_to_reach": _median(run["reached"] for run in reached),
-        f"{TIME}_a_run": _median(run["seconds"] for run in runs),
+        f"{TIME}_per_run": _median(run["seconds"] for run in runs),
         f"{TIME}_to_reach": _median(run["seconds_to_reach"] for run in reached),
+    }
+
+
+def _errors(errors: Sequence[float], view: str) -> Row:
+    logs = log10(errors)
+    low, middle, high = np.quantile(logs, [0.25, 0.5, 0.75])
+    return {
+        f"median_log10_error{view}": float(middle),
+        f"q25_log10_error{view}": float(low),
+        f"q75_log10_error{view}": float(high),
+        f"mean_log10_error{view}": float(logs.mean()),
+        f"share_good{view}": float(np.mean(np.asarray(errors) <= TOLERANCE)),
     }
 
 

@@ -4,7 +4,8 @@
 `secure_generator` from 256 fresh bits of the system; every other way to make or to copy a
 generator fails. Every draw is recorded with the place in the stream where it began and ended, so
 that words that were taken unseen, or twice, leave a gap. Every block of noise must be drawn by this
-generator, from enough words, and be added to a sum exactly once.
+generator, from enough words, and be added to a sum exactly once. Its size must be that of the event
+that is accounted for.
 """
 
 import inspect
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.stats import chi2
 
 from stillspace.parts.noise import GaussianNoise
 from stillspace.plans.release import Release
@@ -24,6 +26,8 @@ from stillspace.run.executors import CompiledLoop
 REAL = np.random.Generator
 PUBLIC = ("stillspace.rows.sketch", "stillspace.parts.geometry")
 """Modules that draw from a seed that is public: a sketch, the first vector of an eigensolver."""
+ALARM = 1e-10
+"""The rate of a false alarm for the size of all noise of a fit, on either side."""
 HALVES = 2
 """Halves of a word: ChaCha counts its stream in pieces of 32 bits."""
 _DRAWS = [
@@ -167,6 +171,8 @@ def _watch_releases(monkeypatch, story):
         for i in range(count):
             draw = found[i]
             assert draw.noise is not None
+            stated = self.event(first + i)
+            assert draw.sigma == self.sigma(first + i) == stated.sigma, "noise of another size"
             story.blocks[draw.noise.tobytes()] += 1
             unit = law.spacing(draw.sigma) / draw.sigma
             weights = np.sqrt(law.in_drawn_order(law.precision))
@@ -242,5 +248,8 @@ def _check(story):
         place = end
     assert place == _place(story.made[0])
     assert not story.blocks, "noise was drawn and not added"
+    if len(story.noise) > 0:
+        size, law = np.sum(story.noise**2), chi2(len(story.noise))
+        assert law.ppf(ALARM) < size < law.isf(ALARM), "noise of another size than it states"
     large = [chosen for chosen in story.selections if len(chosen) > 8 * 8]
     assert len(set(large)) == len(large), "a selection is used twice"

@@ -207,7 +207,7 @@ def test_the_least_noise_within_mu(mu, query, relation):
 def test_what_the_noise_does_not_change_is_computed_once(query, monkeypatch):
     """A release within μ keeps its sensitivity and what rounding adds, and has one event."""
     calls = Counter()
-    for name in ("_summation_error", "_make_event", "_event"):
+    for name in ("_summation_error", "_make_event"):
         plain = getattr(Release, name)
 
         def counted(self, *args, name=name, plain=plain, **facts):
@@ -218,7 +218,7 @@ def test_what_the_noise_does_not_change_is_computed_once(query, monkeypatch):
     release = Release(query, N).within(0.5)
     ledger = Ledger()
     release.draw(0, N, seeded_generator(0), ledger)
-    assert calls == {"_summation_error": 1, "_make_event": 1, "_event": 2}
+    assert calls == {"_summation_error": 1, "_make_event": 1}
     fresh = Release(query, N, release.z)
     assert ledger.events == [fresh.event(0)]
     assert (fresh, fresh.sensitivity()) == (release, release.sensitivity())

@@ -637,18 +637,18 @@ def test_budget_refusals(table: Path, tmp_path: Path) -> None:
 def test_reproduce_writes_tables_figures_and_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reproduction.cells import Setting
+    from reproduction.columns import Setting
     from reproduction.convergence import Convergence
 
-    monkeypatch.setattr(Convergence, "setting", Setting(300, 5, n_iter=120))
+    monkeypatch.setattr(Convergence, "setting", Setting(600, 5, n_iter=120))
     monkeypatch.setitem(Convergence.runs, "quick", 2)
     monkeypatch.setitem(Convergence.data_sets, "quick", 1)
     out, docs = tmp_path / "out", tmp_path / "docs"
     options = ["--out", out, "--docs", docs, "--workers", 1]
     result = run("reproduce", "convergence", *options)
     assert result.exit_code == 0
-    assert "convergence:  At the honest budget" in result.stdout
-    assert "15/15 cells" in result.stderr
+    assert "convergence:  The printed variance" in result.stdout
+    assert "32/32 cells" in result.stderr
     for name in ("convergence.csv", "convergence.png", "convergence.svg", "reproduction.md"):
         assert (out / name).exists()
     assert (docs / "reproduction.md").exists()
@@ -662,8 +662,8 @@ def test_reproduce_writes_tables_figures_and_the_report(
         Progress, "add_task", lambda *a, **k: started.append(k["cells"]) or add_task(*a, **k)
     )
     again = run("reproduce", "convergence", *options)
-    assert started == [14]  # only what is left is counted as work
-    assert "15/15 cells" in again.stderr
+    assert started == [31]  # only what is left is counted as work
+    assert "32/32 cells" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -673,6 +673,8 @@ def test_reproduce_writes_tables_figures_and_the_report(
         (("popres", "--size", "huge"), "no size 'huge'"),
         (("convergence", "--data", "x"), "--data is for popres (or all)"),
         (("popres", "--redo", "theirs"), "no column 'theirs'"),
+        (("popres", "--columns", "honest,theirs"), "no column 'theirs'"),
+        (("popres", "--c", "-1"), "constants must be finite and above 0"),
         (("popres", "--data", "no-such-folder"), "is not a folder"),
     ],
 )

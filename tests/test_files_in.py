@@ -258,7 +258,7 @@ def patients(tmp_path_factory):
 
 
 def test_patients_become_a_model(patients):
-    """Eighty fits had a median d² of 7.6e-4 and a largest of 2.0e-3; the limit is five times that.
+    """Sixty fits had a median d² of 6.6e-4 and a largest of 2.2e-3; the limit is five times that.
 
     The scale costs nearly all of it: with the median absolute deviation of the same rows, found
     without noise, d² is 6.7e-4; with that of the clean rows it is 2e-7.

@@ -12,8 +12,8 @@ from stillspace.datasets import make_haystack
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
-from stillspace.methods.newton.states import Found, LastLook, Looking, Steps, TopUp
-from stillspace.methods.outlier_look import Looked
+from stillspace.methods.newton.states import Found, LastMoment, Looking, Steps, TopUp
+from stillspace.methods.outlier_look import Screening
 from stillspace.methods.spectrum import Moment, Spectrum, count_components
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import polar
@@ -224,9 +224,9 @@ def test_it_asks_for_what_the_docs_say():
     ask = method.ask(state)
     assert [type(query) for query, _ in ask.shares] == [Glad, Curvature, CurvatureMatrix]
     assert ask.through == ()
-    last = method.ask(LastLook(state.looked, 0.5, "x"))
+    last = method.ask(LastMoment(state.screening, 0.5, "x"))
     assert last.shares == ((SecondMoment(20), 0.5),)
-    assert method.ask(Found(V, state.looked, 0.0, "x")) is None
+    assert method.ask(Found(V, state.screening, 0.0, "x")) is None
 
 
 def test_a_weaker_signal_gets_a_better_start_first():
@@ -240,7 +240,7 @@ def test_a_weaker_signal_gets_a_better_start_first():
     entered = method.take(state, (Answer(0.01 * V @ V.T, sd),))
     assert isinstance(entered, Steps)
     assert entered.spent == pytest.approx(0.12 + state.share)
-    assert entered.looked.moment.share == pytest.approx(0.1 + state.share)
+    assert entered.screening.moment.share == pytest.approx(0.1 + state.share)
 
 
 def test_what_the_look_leaves_out_is_left_out_to_the_end():
@@ -271,8 +271,8 @@ def test_what_the_look_leaves_out_is_left_out_to_the_end():
     through = method.ask(state).through
     kept = through_view(MemoryRows(np.eye(D)), through).sphered().any(axis=1)
     np.testing.assert_array_equal(kept, np.arange(D) != 0)
-    assert method.ask(LastLook(state.looked, 0.1, "x")).through == through
-    (group,) = method.outcome(Found(state.start, state.looked, 0.0, "x")).facts["left_out"]
+    assert method.ask(LastMoment(state.screening, 0.1, "x")).through == through
+    (group,) = method.outcome(Found(state.start, state.screening, 0.0, "x")).facts["left_out"]
     np.testing.assert_allclose(group.direction, np.eye(D)[0], atol=1e-9)
 
 
@@ -311,7 +311,7 @@ def test_directions_held_by_other_rows_end_with_private_pca():
     """A thirtieth of the weight along one direction: another group of rows is near the other."""
     method, state = started()
     state = stepped(method, state, 8, curvature=np.diag([6.0, 0.2]), gradient=0.0)
-    assert isinstance(state, LastLook)
+    assert isinstance(state, LastMoment)
     assert state.route == "private PCA: different rows hold different directions"
     assert state.share == pytest.approx(1.0 - 0.12 - 8 * sum(started()[1].shares), abs=1e-3)
 
@@ -319,10 +319,10 @@ def test_directions_held_by_other_rows_end_with_private_pca():
 def test_private_pca_averages_the_moments_of_the_kept_rows():
     method = DampedNewton(6, 2)
     values = np.diag([0.4, 0.3, 0.2, 0.03, 0.03, 0.04])
-    last = LastLook(Looked(Moment(values, 0.5, 1e-4), (), 0.5), 0.5, "x")
+    last = LastMoment(Screening(Moment(values, 0.5, 1e-4), (), 0.5), 0.5, "x")
     found = method.take(last, (Answer(np.diag([0.0, 0.3, 0.3, 0.0, 0.0, 0.0]), 1e-4),))
     np.testing.assert_allclose(np.abs(found.V), np.eye(6)[:, [1, 2]], atol=1e-12)
-    assert found.looked.spent == 1.0
+    assert found.screening.spent == 1.0
 
 
 # --- accuracy ------------------------------------------------------------------------------

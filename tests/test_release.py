@@ -1,6 +1,7 @@
 """A release: what it records, what it draws, what it divides by, and how much noise there is."""
 
 from dataclasses import replace
+from fractions import Fraction
 from math import sqrt
 
 import numpy as np
@@ -278,3 +279,22 @@ def test_stacked_draws_follow_a_noise_that_varies():
         spread = draws[i].noise.std() * Glad(D, R).noise.spacing(draws[i].sigma)
         assert 0.3 < spread / draws[i].sigma < 2.0
     assert Release(Glad(D, R), N, 0.0).draws(0, 3, N, seeded_generator(1), Ledger()).noise is None
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
+@pytest.mark.parametrize("query", [Glad(D, R), SecondMoment(D), Glad(D, R, near=2.0**-8)])
+@pytest.mark.parametrize("people", [1, 3])
+def test_a_release_within_a_share_is_the_release_of_its_fields(query, relation, people):
+    """What is kept from before the noise was known must be what the fields alone give."""
+    for size in (300, 10**7):
+        for mu in (0.05, 0.7):
+            free = Release(query, size, relation=relation, rows_per_person=people)
+            found = free.within(mu)
+            assert isinstance(found.z, float)
+            fresh = Release(query, size, found.z, relation=relation, rows_per_person=people)
+            assert fresh.event(0) == found.event(0)
+            assert (fresh.asked, fresh._rounding) == (found.asked, found._rounding)
+            event = fresh.event(0)
+            assert isinstance(event, GaussianEvent)
+            assert event.squared_mu(relation) <= Fraction(mu) ** 2
+            assert event.squared_mu(relation) >= Fraction(mu * (1 - 1e-12)) ** 2

@@ -9,7 +9,7 @@ from stillspace.metrics import subspace_error
 from stillspace.parts.stops import Converged
 from stillspace.plans.fixed import MomentStart, RunStart
 from stillspace.recipes import Facts, make_plan
-from stillspace.recipes.classic import SAMPLE_PAYS, SAMPLE_ROWS, SAMPLE_ROWS_A_COLUMN
+from stillspace.recipes.classic import SAMPLE_PAYS, SAMPLE_ROWS, SAMPLE_ROWS_PER_COLUMN
 
 N, D = 45_000, 30
 HARD = {
@@ -38,7 +38,7 @@ HARD = {
 
 
 def test_when_there_are_many_rows():
-    limit = SAMPLE_PAYS * (SAMPLE_ROWS + SAMPLE_ROWS_A_COLUMN * D)
+    limit = SAMPLE_PAYS * (SAMPLE_ROWS + SAMPLE_ROWS_PER_COLUMN * D)
     assert isinstance(make_plan("irls", Facts(limit - 1, D, 2)).start, MomentStart)
     plan = make_plan("irls", Facts(limit, D, 2))
     assert isinstance(plan.start, RunStart)

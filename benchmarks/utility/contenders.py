@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from reproduction.cells import seed_from
+from reproduction.seeds import seed_from
 
 from benchmarks.utility import coinpress, power
 from benchmarks.utility.problems import DELTA, Data, Problem, budget

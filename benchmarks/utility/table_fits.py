@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from reproduction.cells import seed_from
+from reproduction.seeds import seed_from
 
 from benchmarks.utility import (
     coinpress,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stillspace.pipelines import check_pipeline
     from stillspace.privacy import Budget, Guarantee
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Budget",

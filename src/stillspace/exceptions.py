@@ -14,7 +14,7 @@ class NothingReleasedError(RuntimeError):
 
 
 class BudgetError(RuntimeError):
-    """A ledger cannot be opened, read or written; no row was read."""
+    """A ledger cannot be opened, read or written; nothing was charged or published."""
 
 
 class BudgetExceededError(BudgetError):

@@ -177,7 +177,7 @@ epsilon ≈ 2.9 is needed.
     units_share = standardiser_share(public_kappa) if found else 0.0
     n_mu = n * mu * sqrt(1.0 - units_share)
     inliers = _Inliers.of(r, inlier_anisotropy, max(inlier_noise, LEAST_NOISE))
-    table = _Table.of(n, D, inliers, inlier_share)
+    table = _SpikedMoment.of(n, D, inliers, inlier_share)
     unit = moment / sqrt(2.0) / n_mu  # noise of private PCA between two directions
     kappa = float(table.gaps[-1]) / (unit * sqrt(D))
     pca = table.pca_error(unit)
@@ -230,7 +230,7 @@ class _Inliers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
+class _SpikedMoment:
     """The second moment on the sphere that the guesses stand for; outliers lie on all sides."""
 
     gaps: FloatArray
@@ -241,7 +241,7 @@ class _Table:
     """D − r."""
 
     @classmethod
-    def of(cls, n: int, D: int, inliers: _Inliers, share: float) -> _Table:
+    def of(cls, n: int, D: int, inliers: _Inliers, share: float) -> _SpikedMoment:
         """Return the table of n rows that these guesses describe."""
         across = D - len(inliers.variances)
         outlier = 1.0 / (D * (D + 2.0))  # E[x_j² x_i²] of a uniform direction

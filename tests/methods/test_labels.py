@@ -124,7 +124,7 @@ def test_a_model_file_and_the_report_keep_the_maps(fit, tmp_path):
     np.testing.assert_array_equal(again.shares, fit.score_map_.shares)
     assert again.labels == LISTED
     page = render_report(load_model(tmp_path / "m.npz"))
-    assert all(page.count(f">{title}</text>") == 1 for title in ("a", "b", "other"))
+    assert all(page.count(f'class="label">{title}</p>') == 1 for title in ("a", "b", "other"))
     assert "secret" not in page
     assert len(draw_score_map(fit.score_map_).axes) == 3
 

@@ -10,8 +10,8 @@ from stillspace._frozen import FrozenArray
 from stillspace.datasets import make_haystack
 from stillspace.methods.outlier_look import (
     STANDARD,
-    Looked,
     OutlierLook,
+    Screening,
     clear_gaps,
     elliptical_moments,
     gathering_directions,
@@ -152,11 +152,11 @@ def test_a_row_at_the_edge_of_a_cap_is_on_one_side_wherever_it_stands(rng):
 # --- the whole look -------------------------------------------------------------------------------
 
 
-def looked(X, r, mu, seed=0, **options):
+def screening(X, r, mu, seed=0, **options):
     n, D = X.shape
     plan = AdaptivePlan("look", OutlierLook(D, r, **options), n, mu=mu)
     result = run(plan, MemoryRows.prepare(X), seeded_generator(seed))
-    return result.facts["looked"], result
+    return result.facts["screening"], result
 
 
 def with_cluster(share, seed=0, n=10_000, D=20, r=2, noise=0.5, two_sided=False):
@@ -173,7 +173,7 @@ def with_cluster(share, seed=0, n=10_000, D=20, r=2, noise=0.5, two_sided=False)
 @pytest.mark.parametrize(("share", "two_sided"), [(0.1, False), (0.45, False), (0.3, True)])
 def test_a_tight_group_is_left_out_and_told(share, two_sided):
     X, V, c = with_cluster(share, two_sided=two_sided)
-    end, result = looked(X, 2, 0.5)
+    end, result = screening(X, 2, 0.5)
     (group,) = end.left_out
     assert group.two_sided == two_sided
     assert abs(float(group.direction @ c)) > 0.97
@@ -195,7 +195,7 @@ def test_a_tight_group_is_left_out_and_told(share, two_sided):
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_left_out_of_clean_rows(seed):
     X, _, _ = with_cluster(0.0, seed)
-    end, _ = looked(X, 2, 2.0, seed)
+    end, _ = screening(X, 2, 2.0, seed)
     assert end.left_out == ()
     assert end.through == ()
     assert end.moment.share == STANDARD.moment_share
@@ -207,7 +207,7 @@ def test_a_group_in_a_direction_of_the_inliers_stays(rng):
     X = 0.1 * rng.standard_normal((10_000, 10))
     X[:, :2] += rng.standard_normal((10_000, 2)) * [1.5, 1.0]
     X[:3000] = np.eye(10)[0] + 0.03 * rng.standard_normal((3000, 10))
-    end, result = looked(X, 2, 2.0)
+    end, result = screening(X, 2, 2.0)
     assert end.left_out == ()
     assert end.spent == pytest.approx(0.27)  # there was a group, and it was asked about
     assert end.moment.share == STANDARD.moment_share
@@ -222,9 +222,9 @@ def test_it_does_not_look_where_it_could_not_see():
     clear = Answer(np.diag([0.4, 0.3, *np.full(8, 0.3 / 8)]), 1e-6)
     for allowance, looks in ((blind, False), (seeing, True)):
         state = method.take(method.begin(allowance), (clear,))
-        assert isinstance(state, Looked) != looks
+        assert isinstance(state, Screening) != looks
     noise = Answer(np.diag([0.4, 0.3, *np.full(8, 0.3 / 8)]), 0.1)
-    assert isinstance(method.take(method.begin(seeing), (noise,)), Looked)
+    assert isinstance(method.take(method.begin(seeing), (noise,)), Screening)
 
 
 def test_a_direction_must_stand_out_of_the_noise():
@@ -242,7 +242,7 @@ def test_a_direction_must_stand_out_of_the_noise():
         if seen:
             assert abs(float(state.directions[2, 0])) > 0.99
         else:
-            assert isinstance(state, Looked)
+            assert isinstance(state, Screening)
             assert state.spent == pytest.approx(0.12)
 
 
@@ -257,7 +257,7 @@ def test_all_groups_together_are_a_minority_of_the_rows_that_are_not_zero(shares
     )
     state = Rest(Moment(nonzero * V, 0.1, 1e-6), groups)
     end = method.take(state, (Answer(V, 1e-6),))
-    assert isinstance(end, Looked)
+    assert isinstance(end, Screening)
     assert end.left_out == (groups if cut else ())
     assert (end.through != ()) == cut
     assert end.spent == pytest.approx(0.27)
@@ -291,7 +291,7 @@ def test_a_wide_span_of_many_components_is_searched(rng):
     """r = 10: fourteen directions, 105 pairs; the group is still the first mode."""
     D, r = 30, 10
     X, _, c = with_cluster(0.2, D=D, r=r, noise=0.3, n=40_000)
-    end, _ = looked(X, r, 2.0)
+    end, _ = screening(X, r, 2.0)
     (group,) = end.left_out
     assert abs(float(group.direction @ c)) > 0.97
     assert FourthMoment(D, 14).shape == (105, 105)
@@ -300,5 +300,5 @@ def test_a_wide_span_of_many_components_is_searched(rng):
 def test_a_rule_can_be_changed():
     X, _, _ = with_cluster(0.2)
     rule = replace(STANDARD, minority=0.1)
-    assert looked(X, 2, 1.0)[0].left_out != ()
-    assert looked(X, 2, 1.0, rule=rule)[0].left_out == ()
+    assert screening(X, 2, 1.0)[0].left_out != ()
+    assert screening(X, 2, 1.0, rule=rule)[0].left_out == ()

@@ -16,6 +16,12 @@ from stillspace.methods.standardiser import (
     kappa_of,
     standardiser_share,
 )
+from stillspace.methods.standardiser.belief import (
+    Histogram,
+    _largest,
+    belief_after_first,
+    first_edges,
+)
 from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import t3_below
 from stillspace.metrics import subspace_error
@@ -311,3 +317,23 @@ def test_any_rows_take_the_same_path():
     for fit in fits:
         assert np.isfinite(fit.components_).all()
         assert np.isfinite(fit.scale_).all()
+
+
+def test_the_largest_scores_are_those_of_a_stable_sort(rng):
+    """Ties, infinities, and fewer scores than asked for."""
+    for size in (1, 5, 400, 3000):
+        score = np.round(rng.standard_normal(size), 1)
+        score[rng.random(size) < 0.1] = -np.inf
+        for count in (1, 5, 400):
+            assert np.array_equal(_largest(score, count), np.argsort(-score, kind="stable")[:count])
+
+
+def test_a_first_belief_weighs_what_it_would_compute_anew(rng):
+    """With and without an atom at 0, and a heavy bin that brings hypotheses of its own."""
+    edges = first_edges()
+    cells = 1e6 + rng.standard_normal(5000)
+    for x in (cells, np.where(rng.random(5000) < 0.6, 0.0, cells), rng.standard_normal(5000)):
+        shares = np.bincount(np.searchsorted(edges, x, side="right"), minlength=len(edges) + 1)
+        kept = belief_after_first(Histogram(edges, shares / len(x), 1e-3), 0.0, None)
+        want = kept.weighed().weights
+        np.testing.assert_allclose(kept.weights, want, rtol=1e-9, atol=1e-300)

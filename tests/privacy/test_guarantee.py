@@ -36,7 +36,7 @@ def test_words_for_people():
         Guarantee.from_event(RELEASE, REPLACE, 1e-5, assumptions=("the scaler saw the rows",))
     )
     assert text.startswith("(4.378, 1e-05)-differential privacy under replace-one")
-    assert "any one row replaced" in text
+    assert "If any one row is replaced by another, the probability" in text
     assert "79.62 times" in text or "79.61 times" in text
     assert text.endswith("does not cover:\n  - the scaler saw the rows")
     assert "exact Gaussian" in text

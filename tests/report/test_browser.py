@@ -4,7 +4,13 @@ import os
 import re
 import shutil
 
+import numpy as np
 import pytest
+
+from stillspace import PrivateRobustPCA
+from stillspace.datasets import make_haystack
+from stillspace.models import load_model, save_model
+from stillspace.report import write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
@@ -116,3 +122,23 @@ def test_boxes_and_pictures_have_names(page):
     assert page.locator("svg:not([aria-hidden])").evaluate_all(
         "all => all.every(s => s.getAttribute('aria-label').length > 10)"
     )
+
+
+def test_maps_per_label_stand_side_by_side_and_print_on_two_pages(browser, tmp_path):
+    X = make_haystack(1500, 6, 2, inlier_noise=0.05, random_state=3).X
+    options = {
+        "center": None,
+        "scale": None,
+        "summaries": ("scores", "scree"),
+        "labels": ("a", "b"),
+    }
+    fit = PrivateRobustPCA(2, epsilon=4.0, **options).fit(X, np.tile(["a", "b", "c"], 500))
+    save_model(fit, tmp_path / "model.npz")
+    write_report(load_model(tmp_path / "model.npz"), tmp_path / "page.html")
+    page = browser.new_page(viewport={"width": 900, "height": 1000})
+    page.goto((tmp_path / "page.html").as_uri())
+    assert page.locator(".maps .label").all_inner_texts() == ["a", "b", "other"]
+    tops = page.locator(".maps svg").evaluate_all("s => s.map(e => e.getBoundingClientRect().top)")
+    assert max(tops) - min(tops) < 1.0
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True))) == 2
+    page.close()

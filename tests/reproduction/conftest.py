@@ -1,5 +1,5 @@
 import pytest
-from reproduction.cells import Setting
+from reproduction.columns import Setting
 from reproduction.convergence import Convergence
 from reproduction.d_vs_r import DVersusR
 from reproduction.eps_vs_delta import EpsilonVersusDelta
@@ -11,14 +11,14 @@ from reproduction.n_vs_d import NVersusD
 @pytest.fixture
 def tiny(monkeypatch):
     """Every experiment at its quick size made tiny: a few seconds for all."""
-    monkeypatch.setattr(Convergence, "setting", Setting(400, 6, n_iter=160))
+    monkeypatch.setattr(Convergence, "setting", Setting(600, 6, n_iter=160))
     for kind in (Convergence, NVersusD, EpsilonVersusDelta, InliersVersusBatch, DVersusR):
         monkeypatch.setitem(kind.runs, "quick", 2)
     monkeypatch.setitem(Convergence.data_sets, "quick", 1)
-    monkeypatch.setitem(NVersusD.grid, "quick", ((60, 120), (4, 6)))
+    monkeypatch.setitem(NVersusD.grid, "quick", ((60, 120), (4,)))
     monkeypatch.setitem(NVersusD.rate_sizes, "quick", (60, 120, 180))
     monkeypatch.setitem(NVersusD.rate_runs, "quick", 2)
-    monkeypatch.setitem(EpsilonVersusDelta.grid, "quick", ((0.4, 1.6), (1e-5, 1e-2)))
+    monkeypatch.setitem(EpsilonVersusDelta.grid, "quick", ((0.4, 1.6), (1e-2,)))
     monkeypatch.setattr(EpsilonVersusDelta, "n", 200)
     monkeypatch.setattr(EpsilonVersusDelta, "D", 5)
     monkeypatch.setitem(InliersVersusBatch.grid, "quick", ((0.3, 0.8), (1, 8)))
@@ -26,4 +26,4 @@ def tiny(monkeypatch):
     monkeypatch.setattr(InliersVersusBatch, "D", 5)
     monkeypatch.setitem(DVersusR.grid, "quick", ((4, 6), (1, 4)))
     monkeypatch.setattr(DVersusR, "n", 200)
-    monkeypatch.setitem(Popres.sizes, "quick", MapSize(60, 40, 20, 50, 1))
+    monkeypatch.setitem(Popres.sizes, "quick", MapSize(60, 40, 20, 50, 2))

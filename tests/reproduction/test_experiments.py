@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reproduction.cells import SIX, Cell, Setting, checkpoints, paper_plan, true_epsilon
+from reproduction.cells import Cell, checkpoints
+from reproduction.columns import COLUMNS, SIX, Setting, paper_plan, true_epsilon
 from reproduction.d_vs_r import DVersusR
 from reproduction.eps_vs_delta import EpsilonVersusDelta
 from reproduction.europe import CONSTANT, MapCell, MapSize
 from reproduction.experiment import CELL_SECONDS, repeated
 from reproduction.make import Task, chosen
 from reproduction.report import publish, report, write_report
+from reproduction.statements import columns_in
 from reproduction.tables import TIME, one, pick, read_csv, write_csv
 
 from reproduction import EXPERIMENTS
@@ -39,19 +41,27 @@ def test_an_experiment_gives_tables_figures_and_a_verdict(name, tiny, tmp_path, 
     for figure in facts["figures"]:
         assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
         assert b"<svg" in (tmp_path / f"{figure}.svg").read_bytes()
-    assert all((verdict.claim, verdict.printed, verdict.honest, verdict.ours, verdict.label))
+    assert all((verdict.statements, verdict.ours, verdict.judgement))
+    assert list(verdict.texts) == columns_in(tables[name])
+    for statement in verdict.statements:
+        assert statement.claim
+        assert statement.rule
+        assert set(statement.marks) <= set(COLUMNS)
     assert verdict == EXPERIMENTS[name].verdict(tables)  # from the files alone
     columns = {row["column"] for row in tables[name]}
-    assert {"as-printed", "honest", "ours"} <= columns
+    assert set(COLUMNS) <= columns
     for row in tables[name]:
-        if row["column"] in ("honest", "ours"):
+        if row["column"] in ("honest", "poisson", "tuned", "ours"):
             assert row["true_epsilon"] <= row.get("epsilon", 0.8) * (1 + 1e-6)
+            assert (row.get("true_epsilon_of_loop") or 0.0) <= row["true_epsilon"]
 
     text = write_report(tmp_path).read_text(encoding="utf-8")
     assert text == report(tmp_path)
     assert f"## {name}\n" in text
     assert verdict.judgement in text
 
+    if name not in ("convergence", "inliers-vs-batch", "popres"):
+        return  # the others have no kind of cell that these do not have
     monkeypatch.setattr(type(EXPERIMENTS[name]), "figures", lambda self, tables, done: {})
     again = Task(EXPERIMENTS[name], "quick", tmp_path / "again")
     again.out.mkdir()
@@ -82,7 +92,7 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     text = published.read_text(encoding="utf-8")
     assert text == report(docs / "reproduction", "reproduction/")
     assert "(reproduction/D-vs-r.csv)" in text
-    assert "Runs a cell: 2. Tables" in text
+    assert "Columns: as printed (18 rows of 2 runs); without the misprint (9 rows" in text
     assert "## n-vs-D" not in text
     path = docs / "reproduction" / "D-vs-r.csv"
     rows = read_csv(path)
@@ -91,6 +101,17 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     row["median_log10_error"] = -7.7
     write_csv(rows, path)
     assert "dp-GGD 2.0e-08 and" in report(docs / "reproduction", "reproduction/")
+
+
+def test_fewer_runs_columns_and_constants(task):
+    whole = task.cells()
+    short = replace(task, runs=1, columns=("as-printed", "ours"), c=4.0)
+    cells = short.cells()
+    assert {cell.column for cell in cells} == {"as-printed", "ours"}
+    assert all(cell.first + cell.runs <= 1 for cell in cells)
+    assert 0 < len(cells) < len(whole)
+    assert {cell.setting.c for cell in cells if cell.column == "as-printed"} == {4.0}
+    assert {cell.setting.c for cell in cells if cell.column == "ours"} == {1.0}
 
 
 def test_publishing_keeps_what_was_published_before(task, tmp_path, monkeypatch):
@@ -182,9 +203,9 @@ def test_the_plans_are_those_of_the_paper(method):
             if "REAP" in method
             else [1, 1, 0.5, 0.125]
         )
-    assert true_epsilon(honest, delta) <= eps
+    assert true_epsilon(honest, delta).total <= eps
     if method == "dp-SGGD":  # SPEC 9.3: hundreds of thousands where 0.8 was claimed
-        assert true_epsilon(plan, delta) > 1e5
+        assert true_epsilon(plan, delta).loop > 1e5
 
 
 def test_the_map_is_drawn_with_the_paper_s_steps_and_with_one_that_stays():
@@ -212,6 +233,11 @@ def test_checkpoints_hold_both_ends():
         (lambda out: Task(EXPERIMENTS["popres"], "large", out), "no size 'large'"),
         (lambda out: Task(EXPERIMENTS["popres"], "quick", out, -1), "at least 0, got -1"),
         (lambda out: Task(EXPERIMENTS["popres"], "quick", out).forget("our"), "no column 'our'"),
+        (
+            lambda out: Task(EXPERIMENTS["popres"], "quick", out, columns=("all",)),
+            "no column 'all'; there are as-printed",
+        ),
+        (lambda out: Task(EXPERIMENTS["popres"], "quick", out, c2=0.0), "finite and above 0"),
         (
             lambda out: Task(EXPERIMENTS["popres"], "quick", out, data=out / "x").cells(),
             "is not a folder",
@@ -241,6 +267,6 @@ def test_the_published_report_says_what_its_tables_say():
 
 def test_what_is_published_is_small_and_holds_no_records():
     files = list((DOCS / "reproduction").iterdir())
-    assert sum(path.stat().st_size for path in files) < 3e6
+    assert sum(path.stat().st_size for path in files) < 3.5e6
     assert {path.suffix for path in files} <= {".csv", ".png", ".json"}
     assert "longitude" not in "".join(p.read_text() for p in files if p.suffix == ".csv")

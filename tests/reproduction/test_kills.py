@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from reproduction.cells import Cell, Setting
+from reproduction.cells import Cell
+from reproduction.columns import Setting
 from reproduction.store import Store
 from reproduction.workers import run_cells
 

@@ -19,11 +19,13 @@ from scipy import sparse
 
 from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace._frozen import FrozenArray
-from stillspace.exceptions import DataFileError, SeededNoiseWarning
+from stillspace.exceptions import DataFileError, ResumedWarning, SeededNoiseWarning
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
-from stillspace.rows import Affine, LeaveOut, Lengths, MemoryRows, Project, Sphere
+from stillspace.rows import Affine, LeaveOut, Lengths, MemoryRows, Project, Sphere, progress
 from stillspace.rows.cluster import on_cluster, pool, worker
+from stillspace.run.journal import Journal
 from tests.conftest import random_basis
+from tests.rows.test_progress import Terminal
 
 N, D = 7001, 300
 """Several jobs, also behind a projection."""
@@ -170,6 +172,44 @@ def test_a_fit_with_a_killed_worker_is_charged_once(client, path, tmp_path):
     assert len(budget.entries()) == 1
 
 
+def test_a_fit_of_a_lost_coordinator_goes_on_elsewhere(client, tmp_path, cells, monkeypatch):
+    """Begun on the cluster, resumed on a file: a journal knows of answers, not of rows."""
+    np.save(tmp_path / "X.npy", cells[:, :12])
+    budget = Budget(tmp_path / "ledger", epsilon=9.0, delta=1e-5)
+    private = PrivateRobustPCA(
+        2, epsilon=4.0, delta=1e-6, budget=budget, journal=tmp_path / "journal", center=None
+    )
+    keep, kept = Journal.keep, []
+
+    def die_after_two(journal, *facts):
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+        keep(journal, *facts)
+        kept.append(facts[-1])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "keep", die_after_two)
+        with pytest.raises(KeyboardInterrupt):
+            private.fit(on_cluster(tmp_path / "X.npy", partitions=3))
+    with pytest.warns(ResumedWarning, match="2 answers"):
+        private.fit(tmp_path / "X.npy")
+    assert len(budget.entries()) == 1
+    with pytest.warns(ResumedWarning):
+        again = PrivateRobustPCA(**private.get_params()).fit(on_cluster(tmp_path / "X.npy"))
+    assert np.array_equal(again.components_, private.components_)
+
+
+def test_a_terminal_sees_the_passes_of_a_cluster(client, path, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
+    stream = Terminal()
+    with progress.progress(True, 3, stream):
+        rows = on_cluster(path, partitions=2).as_rows().through(Sphere())
+        rows.add(Glad(D, 2), np.eye(D, 2), None)
+    assert "of at most 3" in stream.getvalue()
+    assert str(N) not in stream.getvalue()
+
+
 def test_pairs_of_rows_that_are_spread_over_workers_are_refused(client, cells):
     table = on_cluster(dask.array.from_array(cells[:50], chunks=(20, D)))
     with pytest.raises(ValueError, match="write the rows to Parquet or Zarr"):
@@ -185,6 +225,25 @@ def test_a_worker_with_other_bits_is_refused(client, path, monkeypatch):
     monkeypatch.setattr(table.pool, "_own", "other")
     with pytest.raises(RuntimeError, match="joined during the fit"):
         sums(table.as_rows())
+
+
+def test_a_worker_without_the_package_or_without_a_connection(client, path):
+    """The first is refused in words; the second one died, and others do its work."""
+    table = on_cluster(path)
+    with pytest.raises(RuntimeError, match=r"cannot run stillspace \(ModuleNotFoundError\)"):
+        table.pool.everywhere(__import__, "no_such_package")
+    run = table.pool.client.run
+
+    def lost(*_, **facts):
+        assert facts == {"on_error": "return"}
+        return {"tcp://gone": OSError("reset by peer"), "tcp://here": None}
+
+    table.pool.client.run = lost
+    try:
+        assert table.pool.everywhere(os.getpid) == {"tcp://here": None}
+        table.forget()
+    finally:
+        table.pool.client.run = run
 
 
 def test_a_file_that_a_worker_does_not_have(client, path, tmp_path):

@@ -55,10 +55,10 @@ from stillspace.run import executors
 
 __all__ = ["Finding", "Subject", "search_sensitivity", "subjects"]
 
-Table: TypeAlias = AnyArray | Any
+Stored: TypeAlias = AnyArray | Any
 """Rows as they are stored: an array, or a sparse matrix."""
 
-AddsUp: TypeAlias = Callable[[Table, FloatArray], FloatArray]
+AddsUp: TypeAlias = Callable[[Stored, FloatArray], FloatArray]
 """From stored rows and a point to a computed sum."""
 
 SIZES = (1, 2, 7, 8, 9, 64, 65, 255, 256, 257, 511, 512, 513, 1024)
@@ -279,7 +279,7 @@ def _as_float32(rows: FloatArray) -> AnyArray:
         return rows.astype(np.float32)
 
 
-STORAGES: dict[str, Callable[[FloatArray], Table]] = {
+STORAGES: dict[str, Callable[[FloatArray], Stored]] = {
     "float64": np.ascontiguousarray,
     "float64, by columns": np.asfortranarray,
     "float32": _as_float32,
@@ -295,11 +295,11 @@ def _ways(subject: Subject) -> dict[str, AddsUp]:
         return {"given": subject.add}
     query = subject.query
 
-    def passes(table: Table, point: FloatArray) -> FloatArray:
+    def passes(table: Stored, point: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
             return MemoryRows.prepare(table).add(query, point, None)
 
-    def blocks(table: Table, point: FloatArray) -> FloatArray:
+    def blocks(table: Stored, point: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
             return MemoryRows.prepare(table).add(_ByBlocks(query), point, None)
 
@@ -310,7 +310,7 @@ def _ways(subject: Subject) -> dict[str, AddsUp]:
     parts = _pass_of_three(query)
     if parts:
 
-        def joint(table: Table, point: FloatArray) -> FloatArray:
+        def joint(table: Stored, point: FloatArray) -> FloatArray:
             with np.errstate(all="ignore"):
                 total = MemoryRows.prepare(table).add(Joint(parts), point, None)
             return Joint(parts).split(total)[parts.index(query)]
@@ -352,7 +352,7 @@ class _ByBlocks:
         return None
 
 
-def _by_loop(query: Query, r: int, table: Table, point: FloatArray) -> FloatArray:
+def _by_loop(query: Query, r: int, table: Stored, point: FloatArray) -> FloatArray:
     """Return the sum that a compiled loop computes in its first step from `point`."""
     rows = MemoryRows.prepare(table)
     geometry = Polar(r) if isinstance(query, Glad) else WaterFilling(r)
@@ -466,7 +466,7 @@ def _subspace(point: FloatArray, rng: np.random.Generator, D: int, r: int) -> Fl
     return np.linalg.qr(rng.standard_normal((D, r)))[0]
 
 
-def _rows_apart(query: Query, add: AddsUp, table: Table, point: FloatArray) -> FloatArray:
+def _rows_apart(query: Query, add: AddsUp, table: Stored, point: FloatArray) -> FloatArray:
     """Return the longest term and the largest difference of two, over what is allowed."""
     terms = np.array([add(table[i : i + 1], point).ravel() for i in range(table.shape[0])])
     terms = terms * _units(query)
@@ -483,7 +483,7 @@ def _rows_apart(query: Query, add: AddsUp, table: Table, point: FloatArray) -> F
 def _sets_apart(
     query: Query,
     add: AddsUp,
-    store: Callable[[FloatArray], Table],
+    store: Callable[[FloatArray], Stored],
     rows: FloatArray,
     point: FloatArray,
     rng: np.random.Generator,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stillspace.cli.console import DataError, out, say
-from stillspace.cli.data import Format, Table, read_table
+from stillspace.cli.data import Format, ReadTable, read_table
 from stillspace.exceptions import DataFileError
 
 LEAST_ROWS_OF_IDS = 20
@@ -43,7 +43,7 @@ def findings(file: Path, asked: Format) -> dict[str, Any]:
     }
 
 
-def _without_texts(file: Path, asked: Format) -> tuple[Table, list[str]]:
+def _without_texts(file: Path, asked: Format) -> tuple[ReadTable, list[str]]:
     """Return the table without the columns that hold text, and their names."""
     if str(file) == "-":
         return read_table(file, asked), []
@@ -59,14 +59,14 @@ def _without_texts(file: Path, asked: Format) -> tuple[Table, list[str]]:
             asked = replace(asked, drop=(*asked.drop, column))
 
 
-def _cells(table: Table) -> Any:
+def _cells(table: ReadTable) -> Any:
     X = table.X
     cells = X if isinstance(X, np.ndarray) else X.read(0, X.shape[0])
     cells = cells.toarray() if hasattr(cells, "toarray") else cells
     return np.asarray(cells, dtype=np.float64)
 
 
-def _names(table: Table, asked: Format) -> list[str]:
+def _names(table: ReadTable, asked: Format) -> list[str]:
     if table.names is not None:
         return list(table.names)
     dialect = table.dialect

@@ -86,7 +86,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     """
 
     @wraps(function)
-    def told(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run_command(*args: P.args, **kwargs: P.kwargs) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
@@ -104,7 +104,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             except ModuleNotFoundError as error:
                 _fail(str(error), FAILURE)
 
-    return told
+    return run_command
 
 
 def _fail(sentence: str, code: int) -> None:

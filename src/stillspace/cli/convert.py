@@ -1,4 +1,4 @@
-"""`stillspace convert`: a .bed file in the order in which single rows can be read."""
+"""`stillspace convert`: files rewritten so that single rows can be read."""
 
 from __future__ import annotations
 
@@ -9,35 +9,61 @@ import typer
 
 from stillspace.cli.console import DataError, UsageError, command, say
 
+_TEXT = (".csv", ".tsv", ".gz")
+
 
 @command
 def convert(
     source: Annotated[
-        Path, typer.Argument(metavar="FILE.bed", help="A PLINK file, as plink --make-bed writes.")
+        Path,
+        typer.Argument(metavar="FILE", help="A PLINK .bed file, or a CSV or TSV file (.gz too)."),
     ],
-    target: Annotated[Path, typer.Argument(metavar="NEW.bed", help="The file to write.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="NEW", help="The file to write: .bed, or .parquet.")
+    ],
     memory: Annotated[str, typer.Option(help="Bound on the memory, such as 256MB.")] = "256MB",
 ) -> None:
-    """Rewrite a PLINK .bed file with individuals as rows; the file takes as much space again.
+    """Rewrite a file so that single rows can be read: .bed to .bed, text to Parquet.
+
+    A PLINK .bed file gets individuals as rows and takes as much space again. The columns of a
+    text file must be numbers. Nothing is overwritten.
 
     \b
-    Example:
+    Examples:
       stillspace convert genotypes.bed people.bed --memory 1GB
+      stillspace convert measurements.csv measurements.parquet
     """
-    if source.suffix.lower() != ".bed" or target.suffix.lower() != ".bed":
-        msg = "convert takes two names that end in .bed: the file to read and the file to write."
+    ends = source.suffix.lower(), target.suffix.lower()
+    text = ends[0] in _TEXT and ends[1] == ".parquet"
+    if not text and ends != (".bed", ".bed"):
+        msg = (
+            "convert takes FILE.bed and NEW.bed, or a text file (.csv, .tsv, .gz) and NEW.parquet."
+        )
         raise UsageError(msg)
-    # Only here: numba takes a while to import, and --help need not wait for it.
+    # Only here: libraries take a while to import, and --help need not wait for them.
     from stillspace._checks import checked_bytes  # noqa: PLC0415
     from stillspace.exceptions import DataFileError  # noqa: PLC0415
-    from stillspace.rows.sources.plink import rewritten  # noqa: PLC0415
 
     try:
         size = checked_bytes("--memory", memory, 2**20)
     except ValueError as error:
         raise UsageError(str(error)) from None
     try:
-        new = rewritten(source, target, size)
+        new = _from_text(source, target) if text else _from_bed(source, target, size)
     except DataFileError as error:
         raise DataError(str(error)) from None
-    say("Written:", f"{new}, with its .bim and .fam; fit it by its path.")
+    say("Written:", f"{new}{'' if text else ', with its .bim and .fam'}; fit it by its path.")
+
+
+def _from_text(source: Path, target: Path) -> Path:
+    from stillspace.rows.sources.files import stamp_of  # noqa: PLC0415
+    from stillspace.rows.sources.text import to_parquet  # noqa: PLC0415
+
+    stamp_of(str(source))  # one sentence if it is not there
+    return to_parquet(source, target)
+
+
+def _from_bed(source: Path, target: Path, size: int) -> Path:
+    from stillspace.rows.sources.plink import rewritten  # noqa: PLC0415
+
+    return rewritten(source, target, size)

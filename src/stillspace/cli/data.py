@@ -99,7 +99,7 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class ReadTable:
     """What a command reads: an array or a source, with names only where they are known."""
 
     X: Any
@@ -134,7 +134,7 @@ def check_there(file: Path) -> None:
         raise UsageError(msg)
 
 
-def read_table(file: Path, asked: Format, *, hidden: bool = False) -> Table:
+def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
     """Return the table in a file. `hidden`: the number of rows is secret."""
     name = file.name.lower()
     try:
@@ -172,7 +172,7 @@ def _with_remedy(error: DataFileError) -> str:
     return text.replace(" (header=True or False)", "")
 
 
-def _text(file: Path, asked: Format, hidden: bool) -> Table:
+def _text(file: Path, asked: Format, hidden: bool) -> ReadTable:
     from stillspace.rows.sources.text import open_text  # noqa: PLC0415  (pyarrow is slow to load)
 
     given: Any = file
@@ -191,7 +191,7 @@ def _text(file: Path, asked: Format, hidden: bool) -> Table:
             hidden=hidden,
             progress=advance,
         )
-    return Table(found.X, found.names, found.texts, found.dialect)
+    return ReadTable(found.X, found.names, found.texts, found.dialect)
 
 
 class _NamedInput:
@@ -208,8 +208,8 @@ class _NamedInput:
 
 
 def _check_text_options(file: Path, asked: Format) -> None:
-    told = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
-    if any(value is not None for value in told):
+    given = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
+    if any(value is not None for value in given):
         options = "--header, --delimiter, --decimal and --encoding"
         msg = f"{options} are for text files, and {file.name} is none; leave them out."
         raise UsageError(msg)
@@ -238,7 +238,7 @@ def _chosen(asked: Format, names: Sequence[str] | None, width: int, file: Path) 
     return chosen
 
 
-def _arrow(file: Path, asked: Format) -> Table:
+def _arrow(file: Path, asked: Format) -> ReadTable:
     """Open Parquet or Arrow: names and types are known before a cell is read."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.dataset as ds  # noqa: PLC0415
@@ -267,7 +267,7 @@ def _arrow(file: Path, asked: Format) -> Table:
     if kept:
         found = data.to_table(columns=kept)
         texts = {text: [str(v) for v in found.column(text).to_pylist()] for text in kept}
-    return Table(open_source(file, columns=chosen), tuple(chosen), texts)
+    return ReadTable(open_source(file, columns=chosen), tuple(chosen), texts)
 
 
 def _what_is_no_number(kind: Any) -> str:
@@ -284,7 +284,7 @@ def _what_is_no_number(kind: Any) -> str:
     return "dates or times" if kinds.is_temporal(kind) else f"values of type {kind}"
 
 
-def _other(file: Path, asked: Format, name: str, hidden: bool) -> Table:
+def _other(file: Path, asked: Format, name: str, hidden: bool) -> ReadTable:
     """Open an array of any other format; columns are chosen by number, or by name if it has any."""
     import numpy as np  # noqa: PLC0415
 
@@ -293,14 +293,14 @@ def _other(file: Path, asked: Format, name: str, hidden: bool) -> Table:
     source: Any = _npz(file) if name.endswith(".npz") else open_source(file, hidden=hidden)
     names = getattr(source, "names", None)
     if asked.columns is None and not asked.drop and not asked.texts:
-        return Table(source, names)
+        return ReadTable(source, names)
     chosen = _chosen(asked, names, source.shape[1], file)
     n = source.shape[0]
     cells = source[:n] if isinstance(source, np.ndarray) else source.read(0, n)
     place = _places(names, source.shape[1], file)
     texts = {text: [f"{v:g}" for v in cells[:, place(text)]] for text in asked.texts}
     kept = None if names is None else tuple(names[j] for j in chosen)
-    return Table(np.ascontiguousarray(cells[:, chosen]), kept, texts)
+    return ReadTable(np.ascontiguousarray(cells[:, chosen]), kept, texts)
 
 
 def _npz(file: Path) -> Any:

@@ -32,23 +32,23 @@ def demo(
 
     if not as_json:
         out("Synthetic data with a cluster of wrong rows; the truth is known. Fitting four times …")
-    shown: Demo = run_demo(seed)
+    outcome: Demo = run_demo(seed)
     if as_json:
         fits = [
             {"method": f.name, "private": f.guarantee is not None, "error": f.error}
-            for f in shown.fits
+            for f in outcome.fits
         ]
-        out_json({"fits": fits, "picture": str(write_picture(shown, out_dir))})
+        out_json({"fits": fits, "picture": str(write_picture(outcome, out_dir))})
         return
     table = Table("method", "private?")
     for head in ("epsilon", "error d²", "worst angle"):
         table.add_column(head, justify="right")
-    for fit in shown.fits:
+    for fit in outcome.fits:
         private = fit.guarantee is not None
         epsilon = f"{fit.guarantee.epsilon:.3g}" if fit.guarantee else "-"
         cells = ("yes" if private else "no", epsilon, f"{fit.error:.2g}", f"{fit.angle:.2f}°")
         table.add_row(fit.name, *cells)
     out(table)
-    say_guarantee("Guarantee of PrivateRobustPCA:", shown.guarantee)
-    path = write_picture(shown, out_dir)
+    say_guarantee("Guarantee of PrivateRobustPCA:", outcome.guarantee)
+    path = write_picture(outcome, out_dir)
     say("Picture:", str(path))

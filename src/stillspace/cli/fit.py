@@ -20,7 +20,7 @@ from stillspace.cli.data import (
     Header,
     Id,
     Label,
-    Table,
+    ReadTable,
     check_there,
     read_table,
 )
@@ -224,7 +224,7 @@ def fit(
     _report(fitted, _stored(fitted, model, key), as_json)
 
 
-def _check_rows(file: Path, table: Table) -> None:
+def _check_rows(file: Path, table: ReadTable) -> None:
     rows = int(table.X.shape[0])
     if rows < 2:
         msg = f"{file} has {rows} row{'s' if rows != 1 else ''}; a fit needs at least two."
@@ -240,7 +240,7 @@ def _check_labels(private: dict[str, Any], label: str | None) -> None:
         raise UsageError(msg)
 
 
-def _labels(table: Table, label: str | None) -> list[str]:
+def _labels(table: ReadTable, label: str | None) -> list[str]:
     """Return the label of every row."""
     if label not in table.texts:
         msg = "--label-value needs a file with named columns, one of which is given by --label."
@@ -345,7 +345,7 @@ def _scale(text: str, without_privacy: bool) -> Any:
 
 
 def _fitted(
-    table: Table,
+    table: ReadTable,
     y: list[str] | None,
     common: dict[str, Any],
     n_iter: int | None,

@@ -67,15 +67,27 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="Make a column again that is there already: as-printed, honest, ours or all.",
+            help=(
+                "Make a column again that is there already: as-printed, without-misprint, honest, "
+                "poisson, tuned, ours or all."
+            ),
         ),
     ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="At most so many runs per cell.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Only these columns, with commas between. Default: all."),
+    ] = None,
+    c: Annotated[
+        float, typer.Option("--c", help="Constant of dp-GGD's printed variance, left open there.")
+    ] = 1.0,
+    c2: Annotated[float, typer.Option("--c2", help="The same for the stochastic methods.")] = 1.0,
     docs: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Copy the report, its tables and PNGs there too."),
     ] = None,
 ) -> None:
-    """Run experiments of the paper: as printed, at an honest budget, and by our default.
+    """Run experiments of the paper: as printed, corrected, at an honest budget, and by our default.
 
     Finished parts are kept in DIR/cells: a run that was interrupted goes on where it was.
 
@@ -85,6 +97,7 @@ def reproduce(
     """
     _use_checkout()
     # Only here: `stillspace --help` need not wait for NumPy and the kernels.
+    from reproduction.columns import COLUMNS as ALL_COLUMNS  # noqa: PLC0415
     from reproduction.make import Task, chosen  # noqa: PLC0415
     from reproduction.report import publish, write_report  # noqa: PLC0415
 
@@ -92,7 +105,11 @@ def reproduce(
         msg = f"--data is for popres (or all); {experiment} takes none."
         raise UsageError(msg)
     any_size: Any = size
-    tasks = [Task(made, any_size, out_dir, seed, data) for made in chosen(experiment)]
+    wanted = ALL_COLUMNS if columns is None else tuple(columns.split(","))
+    tasks = [
+        Task(made, any_size, out_dir, seed, data, runs, wanted, c, c2)
+        for made in chosen(experiment)
+    ]
     if redo is not None:
         for task in tasks:
             task.forget(redo)

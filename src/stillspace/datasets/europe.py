@@ -202,5 +202,5 @@ def _alleles(rng: np.random.Generator, factors: FloatArray, D: int) -> npt.NDArr
     if not mixed.size:
         return np.empty(mixed.shape, dtype=np.int8)
     low, high = np.quantile(mixed, [1 / 3, 2 / 3])
-    cut: npt.NDArray[np.int8] = (mixed > low).astype(np.int8) + (mixed > high)
-    return cut
+    counts: npt.NDArray[np.int8] = (mixed > low).astype(np.int8) + (mixed > high)
+    return counts

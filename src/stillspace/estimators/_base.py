@@ -16,7 +16,7 @@ from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._files import blocks
 from stillspace.estimators._summary import facts_of
 from stillspace.estimators._validation import check_kind, checked_array, checked_code
-from stillspace.methods.orientation import oriented
+from stillspace.parts.geometry import oriented
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.privacy import Guarantee
 from stillspace.rows import Affine, MemoryRows, RowTable, Sketch

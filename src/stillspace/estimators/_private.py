@@ -166,7 +166,7 @@ class PrivateEstimator(SubspaceEstimator):
             rows = source.rows(self)
             if self.labels is not None:
                 rows = LabelledRows(rows, label_codes(y, self.labels))
-            # From here on a row is read only through a Release.
+            # From here on the run alone reads rows.
             result = run(plan, rows, rng, journal=journal)
         self._set_result(result, plan)
         self.receipt_ = receipt

@@ -24,8 +24,7 @@ from stillspace.estimators._sampling import (
     start_of,
     variances,
 )
-from stillspace.methods.orientation import oriented
-from stillspace.parts.geometry import TopEigenvectors
+from stillspace.parts.geometry import TopEigenvectors, oriented
 from stillspace.parts.queries import IrlsPower, ReweightedMoment
 from stillspace.parts.stops import Converged, Never, Settled
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan
@@ -84,7 +83,7 @@ class Done:
     def variances(self, components: FloatArray) -> Variances:
         """Return the variances of the rows that counted."""
         fit = (components, self.center, self.scale)
-        return variances(self.X, self.counts, fit, _cut(self.plan), self.missing)
+        return variances(self.X, self.counts, fit, _cut_distance(self.plan), self.missing)
 
 
 def fitted(task: Task, X: Any, rng: np.random.Generator, search_rng: np.random.Generator) -> Done:
@@ -158,7 +157,7 @@ def fitted_with_holes(
         task, holes = replace(task, missing=None), np.isnan(X)
     done = fitted(task, filled_by_neighbours(X, search_rng), rng, search_rng)
     rows = MemoryRows.prepare(done.X, center=done.center, scale=done.scale)
-    near = rows.distances(done.result.V) < _cut(done.plan)
+    near = rows.distances(done.result.V) < _cut_distance(done.plan)
     done = replace(done, counts=done.counts & near)
     finding = isinstance(task.center, str)
     for _ in range(MISSING.rounds):
@@ -211,7 +210,7 @@ def _settling(plan: Plan, n_rows: int, options: dict[str, Any]) -> Plan:
     return replace(plan, stop=Settled(plan.stop.tol, plan.stop.cost_tol, n_rows))
 
 
-def _cut(plan: Plan) -> float:
+def _cut_distance(plan: Plan) -> float:
     """Return the distance on the sphere up to which rows counted."""
     return float(getattr(plan.release.query, "cut", np.inf)) if plan.release else np.inf
 

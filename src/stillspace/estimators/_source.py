@@ -13,7 +13,7 @@ from stillspace.estimators._validation import (
     as_array,
     checked_array,
     checked_shape,
-    told_shape,
+    stated_shape,
 )
 from stillspace.plans.staged import StagedPlan
 from stillspace.rows import ChosenRows, FileRows, MemoryRows, Rows, RowTable
@@ -21,7 +21,7 @@ from stillspace.run import check_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ArrayTable:
     """An array, a sparse matrix, a data frame or a list of rows; it is read by `rows`."""
 
     X: Any
@@ -87,7 +87,7 @@ class FileTable:
     shape: tuple[int, int]
     finite: bool
     hidden: bool
-    stated: tuple[str, ...] = ()
+    stated: tuple[str, ...]
 
     def check(self, plan: StagedPlan) -> None:
         """Refuse a table whose numbers per row do not fit into memory, by the public size."""
@@ -101,7 +101,7 @@ class FileTable:
         return self.table.as_rows()
 
 
-Source: TypeAlias = Table | GivenRows | FileTable
+Source: TypeAlias = ArrayTable | GivenRows | FileTable
 
 
 def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
@@ -113,8 +113,8 @@ def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
     if isinstance(X, Rows):
         return GivenRows(X, _shape_of_rows(X, hidden, finite))
     if isinstance(X, RowTable):
-        return FileTable(X, checked_shape(X, hidden=hidden), finite, hidden)
-    if told_shape(X) is None:
+        return FileTable(X, checked_shape(X, hidden=hidden), finite, hidden, X.stated)
+    if stated_shape(X) is None:
         if charged:
             msg = (
                 f"the shape of a {type(X).__name__} cannot be told without reading it, and with a "
@@ -122,7 +122,7 @@ def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
             )
             raise TypeError(msg)
         X = as_array(X)
-    return Table(X, checked_shape(X, hidden=hidden), finite, hidden)
+    return ArrayTable(X, checked_shape(X, hidden=hidden), finite, hidden)
 
 
 def _shape_of_rows(rows: Rows, hidden: bool, finite: bool) -> tuple[int, int]:

@@ -64,5 +64,5 @@ def _private(fit: Any) -> Facts:
 
 def numbers(values: Any, most: int = 8) -> str:
     """Return a few numbers with three digits."""
-    shown = ", ".join(f"{value:.3g}" for value in values[:most])
-    return shown + (", …" if len(values) > most else "")
+    first = ", ".join(f"{value:.3g}" for value in values[:most])
+    return first + (", …" if len(values) > most else "")

@@ -87,7 +87,7 @@ def as_array(X: Any) -> AnyArray:
     """
     check_kind(X)
     if _is_listed(X):
-        shape = told_shape(X) or ()
+        shape = stated_shape(X) or ()
         if len(shape) == 2:
             return _from_rows(X, shape[1])
     try:
@@ -163,7 +163,7 @@ def _declares_dtype(X: Any) -> bool:
     )
 
 
-def told_shape(X: Any) -> tuple[int, ...] | None:
+def stated_shape(X: Any) -> tuple[int, ...] | None:
     """Return X's shape without reading a cell, or None where only a conversion would tell it."""
     if _is_listed(X):
         if len(X) == 0:
@@ -193,7 +193,7 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
             "without rows does not tell its number of columns; pass a NumPy array or a data frame."
         )
         raise ValueError(msg)
-    shape = told_shape(X) or ()
+    shape = stated_shape(X) or ()
     spoken = ("n", *shape[1:]) if hidden and shape else shape
     if len(shape) != 2:
         raise ValueError(_not_a_table(spoken))
@@ -220,7 +220,7 @@ def check_kind(X: Any) -> None:
             "fit; pass an array, a sparse matrix or a data frame."
         )
         raise TypeError(msg)
-    if told_shape(X) is not None and not _is_array_like(X):
+    if stated_shape(X) is not None and not _is_array_like(X):
         msg = (
             f"A {type(X).__name__} has a shape, but it is neither an array, a sparse matrix, a "
             "data frame nor Rows; convert it to a NumPy array first."

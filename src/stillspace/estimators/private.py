@@ -133,8 +133,9 @@ class PrivateRobustPCA(PrivateEstimator):
         Orthonormal rows.
     privacy_ : Guarantee
         What is promised, computed from what ran; `print(est.privacy_)` says it in words.
-    plan_ : Plan
-        What ran, public facts only.
+    plan_ : StagedPlan
+        The plan of the whole fit, as it ran: what happens to a row, and every stage. It holds
+        public facts alone; `print(est.plan_.in_words())` says it in words.
     n_iter_ : int
         Passes over the rows for the subspace; it follows from public facts and releases.
     center_, scale_ : arrays of shape (n_features,)

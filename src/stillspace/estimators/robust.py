@@ -34,7 +34,7 @@ from stillspace.estimators._validation import (
     checked_components,
     checked_shape,
     checked_vector,
-    told_shape,
+    stated_shape,
 )
 from stillspace.exceptions import DisagreementWarning
 from stillspace.parts.noise import seeded_generator
@@ -192,8 +192,8 @@ class RobustPCA(SubspaceEstimator):
             return self._fit(opened(X, self))
 
     def _fit(self, X: Any) -> Self:
-        told = isinstance(X, RowTable) or told_shape(X) is not None
-        X = X if told else as_array(X)
+        has_shape = isinstance(X, RowTable) or stated_shape(X) is not None
+        X = X if has_shape else as_array(X)
         n, D = checked_shape(X, hidden=False)
         known_recipe(self.algorithm, private=False)  # raises unless it is a known name
         center, scale = self._checked_center(D), self._checked_scale(D)

@@ -153,7 +153,7 @@ def reaper(
     average: FloatArray,
     trace: FloatArray,
 ) -> int:
-    """Run REAPER over a chunk, one eigendecomposition a step; return the number of draws used.
+    """Run REAPER over a chunk, one eigendecomposition per step; return the number of draws used.
 
     `facts` are D, r, the floor and the public divisor. The point `P`, for a mirror its logarithm
     `dual` (of no entries otherwise), and `average`, if that has entries, are updated: all (D, D).

@@ -142,7 +142,7 @@ def _near_residuals(
     """
     for k in range(8):
         row, norm = i + k, left[8 + k]
-        if left[k] >= near or not norm > 0.0:
+        if left[k] >= near or norm == 0.0:
             continue
         for q in range(k * D, (k + 1) * D):
             dense[q] = 0.0

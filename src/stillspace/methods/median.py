@@ -30,7 +30,7 @@ HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class MedianState:
     """The centre, and the believed variance of one of its coordinates."""
 
     m: FloatArray
@@ -60,11 +60,11 @@ class PrivateMedian:
         """A step and a distance each pass."""
         return STEPS * (self.D + 1)
 
-    def begin(self, allowance: Allowance) -> State:  # noqa: ARG002
+    def begin(self, allowance: Allowance) -> MedianState:  # noqa: ARG002
         """Start in the middle; the centre lies within ½."""
-        return State(np.zeros(self.D), HALF**2 / self.D)
+        return MedianState(np.zeros(self.D), HALF**2 / self.D)
 
-    def ask(self, state: State) -> Ask | None:
+    def ask(self, state: MedianState) -> Ask | None:
         """Ask for the step and for the mean distance."""
         if state.k == STEPS:
             return None
@@ -77,7 +77,7 @@ class PrivateMedian:
         )
         return Ask(state.m, queries)
 
-    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+    def take(self, state: MedianState, answers: tuple[Answer, ...]) -> MedianState:
         """Move along the released step by the gain that the noise allows."""
         step, cost = answers
         distance = max(2.0 * float(cost.value), 2.0 * cost.sd, 1e-6)
@@ -89,6 +89,6 @@ class PrivateMedian:
         left = P * (1.0 - h * gain) + (REOPENED * P if state.k < EARLY else 0.0)
         return replace(state, m=m, P=left, k=state.k + 1)
 
-    def outcome(self, state: State) -> Outcome:
+    def outcome(self, state: MedianState) -> Outcome:
         """Return the centre, in units of twice the radius."""
         return Outcome(state.m)

@@ -46,7 +46,7 @@ VISIBLE, EXPLAINED = 2.5, 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class PairLengthState:
     """What was released: where the window begins, then the length of the cut, then the check."""
 
     allowance: Allowance
@@ -88,11 +88,11 @@ class PairLengths:
         bins = len(_wide()) + len(_narrow(0)) + 2
         return bins + SecondMoment(self.D).noise.coordinates
 
-    def begin(self, allowance: Allowance) -> State:
+    def begin(self, allowance: Allowance) -> PairLengthState:
         """Nothing is known yet."""
-        return State(allowance)
+        return PairLengthState(allowance)
 
-    def ask(self, state: State) -> Ask | None:
+    def ask(self, state: PairLengthState) -> Ask | None:
         """Ask for counts in wide bins, then in narrow ones, then for a second moment."""
         if state.length is None:
             query = _counts(_wide() if state.begin is None else _narrow(state.begin))
@@ -103,7 +103,7 @@ class PairLengths:
         check = (SecondMoment(self.D), CHECK_PART)
         return Ask(np.empty((0, 0)), (check,), (LeaveOut(state.length),))
 
-    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+    def take(self, state: PairLengthState, answers: tuple[Answer, ...]) -> PairLengthState:
         """Choose the window that most pairs lie in, look for a valley in it, check the cut."""
         answer = answers[0]
         if state.length is not None:
@@ -118,7 +118,7 @@ class PairLengths:
         length = inf if at is None else float(np.exp2(_narrow(state.begin)[at - 1]))
         return replace(state, length=length)
 
-    def outcome(self, state: State) -> Outcome:
+    def outcome(self, state: PairLengthState) -> Outcome:
         """Return the cut as a row map, if it was confirmed."""
         assert state.length is not None
         through = (LeaveOut(state.length),) if state.confirmed else ()

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.methods.orientation import oriented
 from stillspace.methods.pictures import length_of_map, scree_of
 from stillspace.methods.spectrum import Spectrum, count_components
-from stillspace.plans.fixed import Plan, Reading
+from stillspace.parts.geometry import oriented
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.staged import Found, Progress
 from stillspace.rows.maps import (
@@ -148,8 +147,8 @@ class SubspaceStage(_Stage):
             assert moment is not None
             release = next(self.plan.releases())
             V = V[:, : count_components(moment, release.sigma(0) / release.size, V.shape[1])]
-        if isinstance(self.plan, Plan) and self.plan.release is None and moment is not None:
-            release = next(self.plan.releases())  # private PCA: one second moment
+        if found.n_iter == 0 and moment is not None:  # private PCA: one second moment, no step
+            release = next(self.plan.releases())
             sd = release.sigma(0) / release.size
             facts["error_estimate"] = Spectrum.of(moment, sd, V.shape[1]).pca_error(sd)
         if progress.narrowed:
@@ -182,9 +181,7 @@ class SummaryStage(_Stage):
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Keep what was released under the summary's name; a certificate is a fact already."""
-        if isinstance(self.plan, Reading):
-            return progress.knowing(**{self.plan.name: found.V})
-        return progress.knowing(**found.facts)
+        return progress.knowing(**(found.facts or {self.plan.name: found.V}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +221,8 @@ class ScoreMapStage(_Stage):
         """Return the first components; zero columns stand in for components that are not there."""
         assert progress.V is not None
         point = np.zeros((len(progress.V), self.m))
-        shown = min(self.m, progress.V.shape[1])
-        point[:, :shown] = progress.V[:, :shown]
+        leading = min(self.m, progress.V.shape[1])
+        point[:, :leading] = progress.V[:, :leading]
         return point
 
     def after(self, progress: Progress, found: Found) -> Progress:

@@ -56,7 +56,7 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
     It transforms as the saved one did, and `plan_` is the plan that ran. `privacy_` computes its
     epsilon again from the event in the file and says "as stated by the file". A file that was
     damaged is refused by its checksum. A file that somebody changed on purpose is noticed only by a
-    signature: without one, the guarantee is as good as the hands that the file came from. Files of
+    signature. Without one, nothing in the file shows who wrote the guarantee. Files of
     format 2 have neither a checksum nor a plan: they have `plan_text_`, the plan in words.
 
     Parameters
@@ -66,10 +66,11 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
         The key file with which the model was signed. With a key, a file that is not signed, or was
         signed with another key, or was changed after that, is refused (`KeyFileError`).
 
-    Attributes of the model
-    -----------------------
-    file_ : ModelFile
-        Date, version, checksum and what is known of the signature.
+    Returns
+    -------
+    estimator
+        The fitted estimator. Its attribute `file_` (a `ModelFile`) holds the date, the version, the
+        checksum and what is known of the signature.
     """
     secret = None if key is None else read_key(key)
     name = os.fspath(path)

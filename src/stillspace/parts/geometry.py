@@ -109,6 +109,23 @@ def dense_eigenvectors(M: FloatArray, r: int) -> FloatArray:
     return np.ascontiguousarray(np.linalg.eigh(M)[1][:, : -r - 1 : -1])
 
 
+def oriented(V: FloatArray, moment: FloatArray | None) -> FloatArray:
+    """Return components (r, D): axes by decreasing variance, signs by scikit-learn's rule.
+
+    The variances are those of a second moment, of the rows or of their scores, that was released
+    already, so this is post-processing (SPEC 5). Without one the axes inside the subspace mean
+    nothing.
+    """
+    if moment is not None:
+        inside = moment if moment.shape[0] == V.shape[1] else V.T @ moment @ V
+        _, W = np.linalg.eigh(inside)
+        V = V @ W[:, ::-1]
+    components = np.ascontiguousarray(V.T)
+    largest = np.argmax(np.abs(components), axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    return np.asarray(components * signs[:, None])
+
+
 def polar(A: FloatArray) -> FloatArray:
     """Return the nearest matrix with orthonormal columns (orthogonal Procrustes)."""
     U, _, Wt = np.linalg.svd(A, full_matrices=False)
@@ -241,7 +258,7 @@ class MirrorState:
 
 @dataclass(frozen=True, slots=True)
 class EntropicMirror:
-    """`P ← Π_H exp(log P + ηG)`, the dual `log P` kept: one eigendecomposition a step.
+    """`P ← Π_H exp(log P + ηG)`, the dual `log P` kept: one eigendecomposition per step.
 
     `capped=False` only rescales the trace, as the paper prints: that is the projection only
     while no eigenvalue passes 1 (SPEC 9.13).

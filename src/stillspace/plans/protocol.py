@@ -18,7 +18,7 @@ class AnyPlan(Protocol):
     Kinds: `Plan` (the paper's loops), `Reading` (one release at a point that is known by then),
     `AdaptivePlan` (a method under a ceiling), `TestedPlan` (propose-test-release) and `StagedPlan`
     (several plans in a row: a whole fit). `stillspace.run.run` runs any of them. Kinds are told
-    apart there and nowhere else.
+    apart there, and by the recipes that make them.
     """
 
     @property

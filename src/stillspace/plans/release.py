@@ -1,4 +1,8 @@
-"""A `Release`: the only thing that reads rows, and the only place where noise is added.
+"""A `Release`: how a plan reads rows, with the noise that hides one person.
+
+In a private fit every release has noise but those inside propose-test-release, whose result leaves
+the run through its own private test (`run/tested.py`). Compiled loops add the noise themselves
+(`kernels/loops.py`), as `GaussianNoise.release` specifies; a test compares the two.
 
 It has two halves. `draw` records its event in the ledger and then draws the selection and the
 noise; `apply` reads the rows. The event that is recorded and the noise that is drawn come from
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 from math import inf, isinf, nextafter, sqrt
 from typing import TypeAlias
@@ -19,7 +23,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import LedgerError, NotAccountedError
-from stillspace.parts.noise import SAMPLER_ERROR
+from stillspace.parts.noise import SAMPLER_ERROR, GaussianNoise
 from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
 from stillspace.parts.sampling import All, Sampling, Selections
 from stillspace.privacy.events import (
@@ -197,6 +201,27 @@ Witness: TypeAlias = Callable[[Observation], None]
 may have one."""
 
 
+@lru_cache(maxsize=256)
+def _least_multiplier(
+    event: GaussianEvent, noise: GaussianNoise, relation: Relation, mu: float
+) -> float:
+    """Return a multiplier that is just large enough for the event's μ to be at most `mu`.
+
+    `event` has the rounding of terms and sums as its slack; that of the lattice depends on σ and
+    comes on top. The passes of a fit ask for the same multiplier again and again.
+    """
+    limit, unit = Fraction(mu) ** 2, replace(event, slack=0.0).sensitivity(relation)
+    z = (1.0 + (noise.slack(unit / mu) + event.slack) / unit) / mu * (1.0 + 2.0**-50)
+    for _ in range(64):
+        sigma = z * unit
+        found = replace(event, sigma=sigma, slack=noise.slack(sigma) + event.slack)
+        if found.squared_mu(relation) <= limit:
+            return z
+        z = nextafter(z * (found.sensitivity(relation) / sigma / mu), inf) * (1.0 + 2.0**-50)
+    msg = f"No noise brings a release within mu={mu!r}."
+    raise ValueError(msg)
+
+
 @dataclass(frozen=True)
 class Release:
     """The noisy mean of a query over (some of) the rows.
@@ -280,26 +305,13 @@ class Release:
         """Return this release with just enough noise for its event's μ to be at most `mu`.
 
         What rounding adds to the sensitivity depends a little on the noise, so a few turns are
-        needed; the last comparison is exact.
+        needed; the last comparison is exact. Whoever records the event compares it once more.
         """
-        limit, slack = Fraction(mu) ** 2, self._slack(self._unit / mu)
-        z = (1.0 + slack / self._unit) / mu * (1.0 + 2.0**-50)
-        for _ in range(64):
-            found = self._with_multiplier(z)
-            event = found.event(0)
-            assert isinstance(event, GaussianEvent)
-            if event.squared_mu(self.relation) <= limit:
-                return found
-            z = nextafter(z * (event.sensitivity(self.relation) / event.sigma / mu), inf)
-            z *= 1.0 + 2.0**-50
-        msg = f"No noise brings the {self.query.name} within mu={mu!r}."
-        raise ValueError(msg)
-
-    def _with_multiplier(self, z: float) -> Release:
-        """Return this release with another noise multiplier, and what does not depend on it."""
+        unit, rounding = self._unit, self._rounding
+        z = _least_multiplier(self._event(1.0, rounding), self.query.noise, self.relation, mu)
         found = replace(self, z=z)
-        for name in ("_unit", "asked", "_rounding"):
-            found.__dict__[name] = getattr(self, name)
+        for name, known in (("asked", self.asked), ("_rounding", rounding), ("_unit", unit)):
+            found.__dict__[name] = known  # neither depends on z
         return found
 
     def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
@@ -366,7 +378,7 @@ class Release:
         found: Query = self.query if for_rows is None else for_rows(self._changed_rows)
         return found
 
-    @property
+    @cached_property
     def _changed_rows(self) -> int:
         """Rows in the jobs that one person may change.
 
@@ -380,14 +392,13 @@ class Release:
 
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
-        sums, terms = self._rounding
-        return self.query.noise.slack(sigma) + sums + terms
+        return self.query.noise.slack(sigma) + self._rounding
 
     @cached_property
-    def _rounding(self) -> tuple[float, float]:
-        """What rounding of sums and of terms adds to the sensitivity, whatever the noise is."""
+    def _rounding(self) -> float:
+        """What the rounding of terms and sums adds: the part of the slack without the lattice."""
         terms = 2.0 * self.rows_per_person * self.asked.term_error
-        return 2.0 * self._summation_error(), terms
+        return 2.0 * self._summation_error() + terms
 
     def _summation_error(self) -> float:
         """Return how far rounding moves the part of a computed sum that one person changes.
@@ -455,5 +466,5 @@ class JointRelease:
         # Sums are made in units of the norm bound: queries of different bounds go by themselves.
         if len(queries) == 1 or len({query.norm_bound for query in queries}) > 1:
             return [rows.add(query, point, None) for query in queries]
-        flat = rows.add(Joint(queries), point, None)
-        return [part.copy() for part in Joint(queries).split(flat)]
+        joint = Joint(queries)
+        return [part.copy() for part in joint.split(rows.add(joint, point, None))]

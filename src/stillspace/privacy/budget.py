@@ -20,8 +20,8 @@ from stillspace.privacy.events import ComposedEvent, Relation
 from stillspace.privacy.filters import (
     SMALLEST_DELTA,
     Kind,
+    LedgerTerms,
     Tally,
-    Terms,
     charge_of,
     checked_orders,
     fixed_terms,
@@ -127,7 +127,7 @@ class Budget:
             raise BudgetError(msg)
         self._ledger.read()
         assert self._ledger.terms is not None  # read
-        self._terms: Terms = self._ledger.terms
+        self._terms: LedgerTerms = self._ledger.terms
         self._check_same(given)
 
     def _create(self, given: dict[str, Any]) -> bool:
@@ -217,8 +217,8 @@ class Budget:
         charge = charge_of(event, neighboring_relation, self._terms)
         text = json.dumps(event.to_dict(), sort_keys=True, allow_nan=False)
         stated = None if delta is None else float(delta)
-        told = {"plan": str(plan), "delta": stated, "note": str(note or self._note)}
-        about = json.dumps(told, sort_keys=True, allow_nan=False)
+        facts = {"plan": str(plan), "delta": stated, "note": str(note or self._note)}
+        about = json.dumps(facts, sort_keys=True, allow_nan=False)
 
         def decide(before: Tally) -> Proposal:
             after = before.plus(charge)
@@ -339,10 +339,10 @@ class Budget:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    def __getstate__(self) -> tuple[str, Terms, float, str, Link | None]:
+    def __getstate__(self) -> tuple[str, LedgerTerms, float, str, Link | None]:
         return self._path, self._terms, self._ledger.timeout, self._note, self._ledger.link
 
-    def __setstate__(self, state: tuple[str, Terms, float, str, Link | None]) -> None:
+    def __setstate__(self, state: tuple[str, LedgerTerms, float, str, Link | None]) -> None:
         self._path, self._terms, timeout, self._note, link = state
         self._ledger = LedgerFile(self._path, timeout, self._terms, link)
 
@@ -354,7 +354,7 @@ def _checked_timeout(timeout: Any) -> float:
     return seconds
 
 
-def _kind_in_words(terms: Terms) -> str:
+def _kind_in_words(terms: LedgerTerms) -> str:
     if terms.kind == "gaussian":
         return "kind gaussian: fits that read all rows"
     return f"kind renyi: order {', '.join(f'{order:g}' for order in terms.orders)}"

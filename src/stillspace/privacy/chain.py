@@ -10,7 +10,7 @@ from typing import Any
 
 from stillspace.privacy import schema
 from stillspace.privacy.events import ComposedEvent
-from stillspace.privacy.filters import Charge, Terms
+from stillspace.privacy.filters import Charge, LedgerTerms
 from stillspace.privacy.guarantee import Guarantee
 
 
@@ -77,7 +77,7 @@ def link_hash(previous: str, content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def start_hash(terms: Terms) -> str:
+def start_hash(terms: LedgerTerms) -> str:
     """Return the first link, before any entry."""
     return link_hash("", terms.to_dict())
 
@@ -88,7 +88,7 @@ def rows_from(connection: sqlite3.Connection, number: int) -> list[tuple[Any, ..
     return connection.execute(query, [number]).fetchall()
 
 
-def checked_chain(connection: sqlite3.Connection, terms: Terms) -> list[Entry]:
+def checked_chain(connection: sqlite3.Connection, terms: LedgerTerms) -> list[Entry]:
     """Return all entries, if each is what was written, in its place."""
     stored = connection.execute(f"SELECT {schema.COLUMNS} FROM entries ORDER BY number").fetchall()
     try:
@@ -103,12 +103,12 @@ def checked_chain(connection: sqlite3.Connection, terms: Terms) -> list[Entry]:
     return entries
 
 
-def _entry(row: tuple[Any, ...], terms: Terms) -> Entry:
+def _entry(row: tuple[Any, ...], terms: LedgerTerms) -> Entry:
     number, when, name, relation, amounts, sampler, event, about, chained = row
     charge = Charge(tuple(int(amount) for amount in json.loads(amounts)), int(sampler))
     if len(charge.amounts) != len(terms.limits) or min(*charge.amounts, charge.sampler) < 0:
         raise ValueError("a charge of another kind of ledger, or a negative one")
-    told = json.loads(about)
-    if set(told) != {"plan", "delta", "note"}:
+    facts = json.loads(about)
+    if set(facts) != {"plan", "delta", "note"}:
         raise ValueError("other facts than those of an entry")
     return Entry(number, when, name, relation, charge, event, about, chained)

@@ -72,7 +72,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LedgerTerms:
     """What a ledger promises, fixed at creation: one kind, one relation, whole-number limits."""
 
     ledger: str
@@ -96,7 +96,7 @@ class Terms:
         }
 
     @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> Terms:
+    def from_dict(cls, stored: dict[str, Any]) -> LedgerTerms:
         """Read what `to_dict` wrote; anything unexpected raises."""
         terms = cls(
             **{
@@ -120,7 +120,7 @@ def fixed_terms(
     orders: tuple[float, ...] | None = None,
     neighboring_relation: Relation = "replace-one",
     rows_per_person: Any = 1,
-) -> Terms:
+) -> LedgerTerms:
     """Return the terms of a new ledger, its limits computed and rounded down."""
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, smallest=SMALLEST_DELTA)
     check_relation(neighboring_relation)
@@ -145,7 +145,7 @@ def fixed_terms(
         each = ideal / len(orders) * (1 - 1e-15)
         limits = [Fraction(divergence_limit(epsilon, each, a)) for a in orders]
         _check_limits(orders, limits, epsilon, delta)
-    return Terms(
+    return LedgerTerms(
         ledger=secrets.token_hex(8),
         epsilon=epsilon,
         delta=delta,
@@ -196,7 +196,7 @@ def _check_limits(
             )
 
 
-def charge_of(event: Any, relation: Relation, terms: Terms) -> Charge:
+def charge_of(event: Any, relation: Relation, terms: LedgerTerms) -> Charge:
     """Return what a fit with this event costs under the ledger's own relation, rounded up.
 
     An add-or-remove-one fit is accounted for again, from its σ and its bounds, under replace-one.
@@ -235,7 +235,7 @@ def charge_of(event: Any, relation: Relation, terms: Terms) -> Charge:
     return Charge(amounts, math.ceil(sampler / SAMPLER_UNIT))
 
 
-def _losses(event: GaussianEvent, terms: Terms) -> list[Fraction]:
+def _losses(event: GaussianEvent, terms: LedgerTerms) -> list[Fraction]:
     """Return μ² (gaussian) or the Rényi divergence at each order of one release."""
     if event.rows_per_person < terms.rows_per_person:
         raise NotAccountedError(
@@ -262,12 +262,12 @@ def _losses(event: GaussianEvent, terms: Terms) -> list[Fraction]:
 class Tally:
     """The sum of all charges of a ledger, against its terms."""
 
-    terms: Terms
+    terms: LedgerTerms
     amounts: tuple[int, ...]
     sampler: int
 
     @classmethod
-    def of(cls, terms: Terms, charges: list[Charge]) -> Tally:
+    def of(cls, terms: LedgerTerms, charges: list[Charge]) -> Tally:
         """Add charges up."""
         columns = zip(*(charge.amounts for charge in charges), strict=True)
         amounts = tuple(map(sum, columns)) if charges else (0,) * len(terms.limits)

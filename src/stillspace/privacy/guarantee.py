@@ -14,10 +14,8 @@ from stillspace.privacy.events import ComposedEvent, Relation, check_relation
 from stillspace.privacy.gaussian import check_delta
 
 _FORMAT = 1
-_NEIGHBOURS = {
-    "replace-one": "{} replaced by {} (the number of rows is public)",
-    "add-or-remove-one": "{} added or left out",
-}
+_NEIGHBOURS = {"replace-one": "replaced by {}", "add-or-remove-one": "added or left out"}
+LEAD_IN = "What the guarantee assumes, and what it does not cover:"
 
 
 _SIGNATURES = {
@@ -111,12 +109,12 @@ class Guarantee:
         return "\n".join([text, *(f"  - {line}" for line in self.assumptions)])
 
     def __repr__(self) -> str:
-        shown = [f"epsilon={number_up(self.epsilon)}"]
+        parts = [f"epsilon={number_up(self.epsilon)}"]
         if self.delta is not None:
-            shown.append(f"delta={number_up(self.delta)}")
-        shown += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
+            parts.append(f"delta={number_up(self.delta)}")
+        parts += [f"neighboring_relation={self.neighboring_relation!r}", f"private={self.private}"]
         stated = ", as stated by the file" if self.stated_by_file else ""
-        return f"Guarantee({', '.join(shown)}{stated})"
+        return f"Guarantee({', '.join(parts)}{stated})"
 
     def _repr_html_(self) -> str:
         """Return the guarantee for a notebook: the numbers, and what they rest on folded in."""
@@ -130,19 +128,20 @@ class Guarantee:
 
     def _promise(self) -> list[str]:
         k = self.event.rows_per_person
-        whose = ("any one row", "another") if k == 1 else (f"up to {k} rows of a person", "others")
-        neighbours = _NEIGHBOURS[self.neighboring_relation].format(*whose)
+        whose, others = ("any one row is", "another") if k == 1 else (
+            f"up to {k} rows of a person are", "others",
+        )  # fmt: skip
+        changed = _NEIGHBOURS[self.neighboring_relation].format(others)
         assert self.delta is not None  # checked when private
         epsilon, delta = self.epsilon, number_up(self.delta)
         text = [
             f"({number_up(epsilon)}, {delta})-differential privacy under "
-            f"{self.neighboring_relation}: with {neighbours}, the probability of any set of "
-            f"results of this fit becomes at most {_factor(epsilon)} times what it was, plus "
-            f"{delta}.",
+            f"{self.neighboring_relation}. If {whose} {changed}, the probability of any set of "
+            f"results of this fit becomes at most {_factor(epsilon)} times as large, plus {delta}.",
             f"{self._source}, by the accountant '{self.accountant}'.",
         ]
         if self.assumptions:
-            text.append("What it rests on, and what it does not cover:")
+            text.append(LEAD_IN)
         return text
 
     @property

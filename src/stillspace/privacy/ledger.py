@@ -40,13 +40,13 @@ from stillspace.privacy.chain import (
     rows_from,
     start_hash,
 )
-from stillspace.privacy.filters import Charge, Tally, Terms
+from stillspace.privacy.filters import Charge, LedgerTerms, Tally
 from stillspace.privacy.turns import one_operation, opened
 
 T = TypeVar("T")
 
 
-def create(path: str, terms: Terms, timeout: float) -> bool:
+def create(path: str, terms: LedgerTerms, timeout: float) -> bool:
     """Make a ledger at `path`; False, and nothing changed, if something is there already."""
 
     def fill(connection: sqlite3.Connection) -> None:
@@ -97,7 +97,7 @@ class LedgerFile:
     __slots__ = ("_known", "link", "path", "terms", "timeout")
 
     def __init__(
-        self, path: str, timeout: float, terms: Terms | None = None, link: Link | None = None
+        self, path: str, timeout: float, terms: LedgerTerms | None = None, link: Link | None = None
     ) -> None:
         self.path, self.timeout, self.terms, self.link = path, timeout, terms, link
         self._known: Known | None = None
@@ -202,7 +202,7 @@ class LedgerFile:
         tally = Tally.of(terms, [entry.charge for entry in entries])
         return Known(Link(len(entries), links[-1]), tally, stamp), entries
 
-    def _check_same(self, terms: Terms) -> None:
+    def _check_same(self, terms: LedgerTerms) -> None:
         if self.terms is None:
             self.terms = terms
         elif self.terms != terms:
@@ -277,19 +277,19 @@ def _counter(stamp: tuple[int, ...]) -> int:
     return stamp[-1]
 
 
-def _checked_terms(connection: sqlite3.Connection) -> Terms:
+def _checked_terms(connection: sqlite3.Connection) -> LedgerTerms:
     """Return the terms; nothing else in the file is looked at if its schema is not ours."""
     if not schema.is_exact(connection):
         raise DamagedError("its tables and triggers are not those that stillspace makes")
     rows = connection.execute("SELECT content FROM terms").fetchall()
     try:
         ((text,),) = rows
-        return Terms.from_dict(json.loads(text))
+        return LedgerTerms.from_dict(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError("its terms cannot be read") from error
 
 
-def _terms_text(terms: Terms) -> str:
+def _terms_text(terms: LedgerTerms) -> str:
     return json.dumps(terms.to_dict(), sort_keys=True)
 
 
@@ -307,5 +307,5 @@ def _refuse(path: str, error: sqlite3.Error, write: bool) -> NoReturn:
         verb = "written" if write else "opened"
         reason = f"The ledger {path} or its folder cannot be {verb} ({error}); nothing was charged."
     else:
-        reason = f"The ledger {path} cannot be used ({error}); no row was read."
+        reason = f"The ledger {path} cannot be used ({error}); nothing was charged."
     raise BudgetError(reason) from error

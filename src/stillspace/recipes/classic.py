@@ -21,7 +21,7 @@ from stillspace.recipes.facts import Facts, Options
 from stillspace.recipes.options import checked_n_iter
 from stillspace.recipes.paper import named_start
 
-SAMPLE_ROWS, SAMPLE_ROWS_A_COLUMN, SAMPLE_STEPS = 4096, 16, 10
+SAMPLE_ROWS, SAMPLE_ROWS_PER_COLUMN, SAMPLE_STEPS = 4096, 16, 10
 """The sampled start of IRLS: enough rows per column for PCA to be right to a few tenths."""
 
 SAMPLE_PAYS = 8
@@ -53,7 +53,7 @@ def irls(facts: Facts, options: Options) -> Plan:
         checked_positive("cut", options["cut"]) if "cut" in options else inf,
     )
     plan = _classic(facts, options, query, Orthonormalize(facts.r))
-    sample = SAMPLE_ROWS + SAMPLE_ROWS_A_COLUMN * facts.D
+    sample = SAMPLE_ROWS + SAMPLE_ROWS_PER_COLUMN * facts.D
     if "start" in options or facts.n < SAMPLE_PAYS * sample:
         return plan
     return replace(plan, start=RunStart(_sampled_irls(facts, query, sample)))

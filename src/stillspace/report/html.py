@@ -25,14 +25,14 @@ def join(children: list[Html] | tuple[Html, ...]) -> Html:
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Html:
     """Return an element. `class_` and `for_` stand for `class` and `for`, `_` for `-`."""
-    shown = []
+    words = []
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         word = key.rstrip("_").replace("_", "-")
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
-        shown.append(word if value is True else f'{word}="{escape(text)}"')
-    begin = " ".join([name, *shown])
+        words.append(word if value is True else f'{word}="{escape(text)}"')
+    begin = " ".join([name, *words])
     if name in _EMPTY and not children:
         return Html(f"<{begin}/>")
     inner = "".join(c if isinstance(c, Html) else escape(c) for c in children if c is not None)

@@ -32,6 +32,9 @@ svg.bar { width: 5.75rem; height: .75rem; }
 .beside > figure { flex: 1 1 18rem; max-width: 24rem; }
 .pictures { display: flex; flex-wrap: wrap; gap: 1rem; }
 .pictures figure { flex: 1 1 16rem; max-width: 24rem; }
+.pictures figure.across { flex: 1 1 100%; max-width: none; }
+.maps { display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr)); gap: .5rem; }
+.label { margin: 0; text-align: center; font-weight: 600; }
 .wide { overflow-x: auto; }
 :focus-visible { outline: 3px solid #0b5d8f; outline-offset: 2px; }
 table { border-collapse: collapse; }
@@ -54,6 +57,7 @@ code { font-family: "DejaVu Sans Mono", monospace; font-size: .85em; }
   h1 { font-size: 13pt; } h2 { font-size: 10pt; margin: 2.2mm 0 .8mm; break-after: avoid; }
   p, ul, figure { margin: .6mm 0; } figure { max-width: 78mm; }
   .pictures figure { max-width: 70mm; flex: 0 0 70mm; }
+  .maps { grid-template-columns: repeat(auto-fill, 58mm); gap: 1mm; }
   th, td { padding: 0 3mm 0 0; } li, tr, figure { break-inside: avoid; }
   .signature { margin-top: 9mm; break-inside: avoid; break-before: avoid; }
   .boxes label { margin: 0; gap: 1.5mm; } .wide { overflow: visible; }

@@ -113,8 +113,6 @@ def score_map(found: ScoreMap, title: str, cells: FloatArray) -> Html:
         middle, turned = TOP + 150.0, {"text_anchor": "middle", "fill": GREY}
         turned["transform"] = f"rotate(-90 14 {middle:g})"
         drawn.append(tag("text", "score on component 2", x=14.0, y=middle, **turned))
-    if title:
-        drawn.append(_text(LEFT + 150.0, TOP - 4, title, fill=GREY))
     label = "Map of the scores: where rows are many, with noise."
     return _svg(f"{title}: {label}" if title else label, *drawn, height=height)
 

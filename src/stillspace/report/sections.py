@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from stillspace.methods.pictures import ScoreMap
 from stillspace.plans.fixed import fingerprint
 from stillspace.privacy import Budget, Guarantee
-from stillspace.privacy.guarantee import number_up
+from stillspace.privacy.guarantee import LEAD_IN, number_up
 from stillspace.report import pictures
 from stillspace.report.html import Child, Html, join, listed, rows, tag
 
@@ -66,12 +67,12 @@ def _loss(promised: Guarantee) -> str:
 
 def _chance(probability: float) -> str:
     """Return a probability as a number and as "1 in …", neither of them too small."""
-    shown = number_up(probability)
+    number = number_up(probability)
     if not 0.0 < probability < 0.01:
-        return shown
-    odds = 1.0 / float(shown)
+        return number
+    odds = 1.0 / float(number)
     unit = 10.0 ** (floor(log10(odds)) - 1)
-    return f"{shown} (about 1 in {floor(odds / unit * (1 + 1e-9)) * unit:,.0f})"
+    return f"{number} (about 1 in {floor(odds / unit * (1 + 1e-9)) * unit:,.0f})"
 
 
 def _when(written: str) -> str:
@@ -91,7 +92,7 @@ def what_was_done(model: Any) -> Html:
     """Say in words what was computed, and why it protects people."""
     r = len(model.components_)
     many = f"{r} directions" if r > 1 else "one direction"
-    told = [
+    parts = [
         tag(
             "p",
             f"A table with {_rows_of_a_person(model.privacy_)} was summarised by {many}. A "
@@ -100,7 +101,7 @@ def what_was_done(model: Any) -> Html:
         )
     ]
     if model.privacy_.private:
-        told.append(
+        parts.append(
             tag(
                 "p",
                 "Random noise was added to every number that was computed from the rows, before "
@@ -112,8 +113,8 @@ def what_was_done(model: Any) -> Html:
         )
     plan = getattr(model, "plan_", None)
     words = model.plan_text_ if plan is None else plan.in_words()
-    told.append(tag("details", tag("summary", "The method, for specialists"), tag("p", words)))
-    return section("What was done", *told)
+    parts.append(tag("details", tag("summary", "The method, for specialists"), tag("p", words)))
+    return section("What was done", *parts)
 
 
 def _rows_of_a_person(promised: Guarantee) -> str:
@@ -136,7 +137,7 @@ def guarantee(model: Any) -> Html:
             ),
         )
     formal = str(promised).split("\n", maxsplit=1)[0]
-    formal = formal.removesuffix("What it rests on, and what it does not cover:").strip()
+    formal = formal.removesuffix(LEAD_IN).strip()
     return section(
         "The guarantee",
         tag(
@@ -252,9 +253,9 @@ def _sentence(text: str) -> str:
 def ledger(model: Any, budget: Budget | None) -> Html:
     """Say what was charged to a ledger, and what is left of it."""
     receipt = getattr(model, "receipt_", None)
-    told: list[Html] = []
+    parts: list[Html] = []
     if receipt is None:
-        told.append(
+        parts.append(
             tag(
                 "p",
                 "This fit was not charged to a ledger. The privacy losses of several fits on the "
@@ -262,14 +263,14 @@ def ledger(model: Any, budget: Budget | None) -> Html:
             )
         )
     else:
-        told.append(tag("p", _sentence(f"this fit is {receipt}")))
+        parts.append(tag("p", _sentence(f"this fit is {receipt}")))
     if budget is not None:
         entries, shares = budget.entries(), budget.shares()
         if receipt is not None and receipt.hash not in {entry.hash for entry in entries}:
             msg = "This ledger does not hold the entry of this model; give the ledger of the fit."
             raise ValueError(msg)
-        told.append(_entries(budget, list(zip(entries, shares, strict=True))))
-    return section("Privacy budget", *told)
+        parts.append(_entries(budget, list(zip(entries, shares, strict=True))))
+    return section("Privacy budget", *parts)
 
 
 def _entries(budget: Budget, charged: Sequence[tuple[Any, float]]) -> Html:
@@ -298,11 +299,11 @@ def loadings(model: Any) -> Html | None:
     names = _names(model)
     order = np.argsort(-np.abs(V).max(axis=0), kind="stable")[:MOST_LOADINGS]
     largest = float(np.abs(V).max())
-    shown = V[:4]
+    components = V[:4]
     body: list[list[Child]] = [
-        [names[j], *(_loading(value, largest) for value in shown[:, j])] for j in order
+        [names[j], *(_loading(value, largest) for value in components[:, j])] for j in order
     ]
-    head = ["Column", *(f"Component {i + 1}" for i in range(len(shown)))]
+    head = ["Column", *(f"Component {i + 1}" for i in range(len(components)))]
     more = V.shape[1] - len(order)
     caption = "Loadings: the weight of each column in each direction" + (
         f"; {more} columns with smaller loadings are not shown" if more else ""
@@ -380,8 +381,7 @@ def _pictures(model: Any) -> list[Html]:
         )
         if score_map.labels:
             text += " Each label has a map of its own; all other labels are counted together."
-        maps = [pictures.score_map(score_map, *one) for one in score_map.maps]
-        drawn.append(tag("figure", *maps, tag("figcaption", text)))
+        drawn.append(_score_maps(score_map, text))
     if scree is not None:
         text = (
             "Variance of the rows along the leading directions, after every row was scaled to "
@@ -390,6 +390,19 @@ def _pictures(model: Any) -> list[Html]:
         picture = pictures.scree(scree.values[:20], scree.noise)
         drawn.append(tag("figure", picture, tag("figcaption", text)))
     return [tag("div", *drawn, class_="pictures")] if drawn else []
+
+
+def _score_maps(found: ScoreMap, text: str) -> Html:
+    """Return the map of the scores, or one map per label beside one another."""
+    maps = [
+        tag("div", tag("p", title, class_="label") if title else None, picture)
+        for title, picture in (
+            (title, pictures.score_map(found, title, cells)) for title, cells in found.maps
+        )
+    ]
+    if not found.labels:
+        return tag("figure", *maps, tag("figcaption", text))
+    return tag("figure", tag("div", *maps, class_="maps"), tag("figcaption", text), class_="across")
 
 
 def audit(found: Mapping[str, Any] | None, model: Any) -> Html:

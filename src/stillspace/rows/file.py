@@ -11,6 +11,7 @@ from scipy import sparse
 
 from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace.exceptions import DataFileError
 from stillspace.kernels import jobs, scores
 from stillspace.rows.layout import LONGEST_BLOCK
 from stillspace.rows.maps import Project, RowMap, Sketch
@@ -47,6 +48,8 @@ class RowTable:
     """
 
     ndim = 2
+    stated: tuple[str, ...] = ()
+    """What a guarantee takes for granted about the way in which rows are added up."""
 
     def __init__(self, source: RowSource, memory: int | str | None = None) -> None:
         self.source = source
@@ -57,8 +60,11 @@ class RowTable:
 
     @classmethod
     def of(cls, given: Any, memory: int | str | None = None, **options: Any) -> RowTable:
-        """Open a path, a handle or a source; no cell is read."""
-        return given if isinstance(given, cls) else cls(open_source(given, **options), memory)
+        """Open a path, a handle or a source; no cell is read, but for text files."""
+        if isinstance(given, cls):
+            return given
+        bound = checked_bytes("memory", DEFAULT_MEMORY if memory is None else memory, LEAST_MEMORY)
+        return cls(open_source(given, memory=bound, **options), bound)
 
     def with_missing(self, code: float) -> RowTable:
         """Return the table with a number in the place of NaN."""
@@ -67,6 +73,13 @@ class RowTable:
     def check_memory(self, n: int) -> None:
         """Refuse a table of n rows whose numbers per row do not fit."""
         needed = 8 * n * NUMBERS_PER_ROW
+        if getattr(self.source, "in_memory", False) and 16 * n * self.shape[1] > self.memory:
+            msg = (
+                f"{self.source.describe()} is read into memory as a whole, and memory="
+                f"{bytes_in_words(self.memory)} is too little for {n} rows: write it as Parquet by "
+                "stillspace convert, or give more memory."
+            )
+            raise DataFileError(msg)
         if needed > self.memory // 2:
             msg = (
                 f"memory={bytes_in_words(self.memory)} is too little: {n} rows take "

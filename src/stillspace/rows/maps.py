@@ -59,8 +59,8 @@ class Affine:
     def __str__(self) -> str:
         parts = ["subtract the centre"] if self.center is not None else []
         parts += ["divide by the scale"] if self.scale is not None else []
-        gone = self.missing is not None or self.holes
-        parts += ["put missing cells at the centre"] if gone else []
+        has_missing = self.missing is not None or self.holes
+        parts += ["put missing cells at the centre"] if has_missing else []
         return ", ".join(parts) or "leave the cells as they are"
 
     def centred_at(self, center: FloatArray) -> Affine:

@@ -29,6 +29,9 @@ _LARGE_SUM = 2**22
 DISTANCES_NEAR = 2.0**-10
 """Squared distances below this are those of computed residuals, as in robust fits."""
 
+SEVERAL_CELLS = 2**16
+"""Cells that are handled at once where rows are measured: they stay in a core's second cache."""
+
 _NOTHING: FloatArray = np.empty((0, 0))
 
 
@@ -143,7 +146,7 @@ class MemoryRows:
             msg = "These rows have a bound already; bound them again after a projection alone."
             raise ValueError(msg)
         found = np.empty(self.n_rows)
-        layout = Layout.of(self.n_columns, self.n_columns)
+        layout = replace(Layout.of(self.n_columns, self.n_columns), block=self._several())
 
         def measure(job: Job) -> None:
             for at, X in self._wide_blocks(NO_INDEX, job, layout):
@@ -234,12 +237,23 @@ class MemoryRows:
     def _measured(
         self, wanted: Measure, index: IntArray, job: Job
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Yield positions, scores and distances of at most LONGEST_BLOCK rows at a time."""
+        """Yield positions, scores and distances of at most LONGEST_BLOCK rows at a time.
+
+        More rows are measured at once: what is found of a row depends on no other row.
+        """
         start, stop = job
         block = Layout.of(self.n_columns, self.n_columns).block
-        for at in range(start, stop, LONGEST_BLOCK):
-            span = Span(index, at, min(at + LONGEST_BLOCK, stop), block)
-            yield at, *self._source.measure(wanted, self._scaling, self._factors, span)
+        length = max(self._several() // LONGEST_BLOCK, 1) * LONGEST_BLOCK
+        for first in range(start, stop, length):
+            span = Span(index, first, min(first + length, stop), block)
+            Y, distances = self._source.measure(wanted, self._scaling, self._factors, span)
+            for at in range(0, span.stop - first, LONGEST_BLOCK):
+                here = slice(at, at + LONGEST_BLOCK)
+                yield first + at, Y[:, here], distances[here]
+
+    def _several(self) -> int:
+        """Return how many rows are handled at once where nothing is added up: a multiple of 8."""
+        return max(SEVERAL_CELLS // max(self.n_columns, 1) // 8, 1) * 8
 
     def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""

@@ -40,9 +40,9 @@ class Piece(NamedTuple):
 
 def cell_bytes(source: RowSource) -> int:
     """Return the bytes per row in memory; a source of sparse rows tells its own."""
-    told = getattr(source, "row_bytes", None)
-    if told is not None:
-        return max(int(told), 1)
+    stated = getattr(source, "row_bytes", None)
+    if stated is not None:
+        return max(int(stated), 1)
     return max(source.shape[1] * source.dtype.itemsize, 1)
 
 

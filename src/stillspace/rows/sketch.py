@@ -40,7 +40,7 @@ class Sketch:
     seed : int, default=0
         Public, and chosen without looking at the rows.
     nonzeros : int, default=8
-        s, entries a column; at most m.
+        s, entries per column; at most m.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from math import nan
 from typing import Any, Protocol, TypeAlias
 
@@ -23,7 +24,7 @@ Loader: TypeAlias = tuple[Any, tuple[Any, ...]]
 """A compiled function of `storage` and the arrays that it reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scaling:
     """Public facts about the cells: `(x − center) / scale`, and the code of a missing cell."""
 
@@ -55,12 +56,12 @@ class Scaling:
             holes,
         )
 
-    @property
+    @cached_property
     def zeros_stay(self) -> bool:
         """Whether a cell that sparse rows do not store, a zero, is still one when it is scaled."""
         return self.missing == 0.0 or not self.center.any()
 
-    @property
+    @cached_property
     def cells(self) -> jobs.Cells:
         """As compiled code takes it: it reads whole groups of 8 entries, so both are filled up."""
         kind = storage.FILLED if self.holes else storage.PLACED

@@ -1,6 +1,6 @@
 """Running a plan: one function for every kind of plan, which owns the ledger.
 
-The kinds of plan are told apart here and nowhere else.
+The kinds of plan are told apart here, and by the recipes that make them.
 """
 
 from __future__ import annotations

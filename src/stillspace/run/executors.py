@@ -116,8 +116,8 @@ class CompiledLoop(ABC):
     def _parts(draws: Draws, first: int, watch: Watch | None) -> Iterator[Draws]:
         """Yield the draws of a chunk, cut where they are watched."""
         looks = watch.at if watch is not None else frozenset()
-        cuts = sorted(k - first for k in looks if 0 < k - first < len(draws))
-        for low, high in pairwise([0, *cuts, len(draws)]):
+        ends = sorted(k - first for k in looks if 0 < k - first < len(draws))
+        for low, high in pairwise([0, *ends, len(draws)]):
             yield draws if high - low == len(draws) else draws.part(low, high)
 
     def advance(self, draws: Draws, first: int, trace: FloatArray = _NOTHING) -> int:

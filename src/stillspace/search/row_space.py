@@ -215,7 +215,7 @@ def mad(S: FloatArray) -> FloatArray:
     return np.asarray(found)
 
 
-def _cut(X: Any, start: int, stop: int) -> Any:
+def _some_columns(X: Any, start: int, stop: int) -> Any:
     """Return some columns; a table in a file, which is sliced by rows alone, is read whole."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return X[:, start:stop]
@@ -235,7 +235,7 @@ def _columns(X: Any, some: IntArray | None = None) -> Iterator[tuple[int, FloatA
     elif some is not None and not isinstance(X, np.ndarray):
         X, some = X[some], None
     for at in range(0, D, step):
-        block = _cut(X, at, at + step)
+        block = _some_columns(X, at, at + step)
         if sparse.issparse(block):
             block = block.toarray()
         elif some is not None:

@@ -22,6 +22,7 @@ from stillspace.theory.linear import (
     noise_floor,
 )
 from stillspace.theory.local import LocalStability, local_stability
+from stillspace.theory.lower import LowerBound, lower_bound
 from stillspace.theory.minibatch import (
     MinibatchStability,
     minibatch_bound,
@@ -44,6 +45,7 @@ __all__ = [
     "IterationBound",
     "LinearConvergence",
     "LocalStability",
+    "LowerBound",
     "MinibatchStability",
     "PrivateCertificate",
     "ReaperRate",
@@ -61,6 +63,7 @@ __all__ = [
     "largest_restarts",
     "linear_convergence",
     "local_stability",
+    "lower_bound",
     "minibatch_bound",
     "most_halvings",
     "noise_floor",

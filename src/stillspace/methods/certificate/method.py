@@ -21,7 +21,7 @@ COUNT_PART, NEAR_PART, COST_PART, FAR_PART = 0.07, 0.25, 0.08, 0.6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class CertificateState:
     """What was released so far."""
 
     cut: float | None = None
@@ -60,11 +60,11 @@ class CertificateMethod:
         """Return the method at a basis (D, r)."""
         return replace(self, basis=FrozenArray.of(point))
 
-    def begin(self, allowance: Allowance) -> State:  # noqa: ARG002
+    def begin(self, allowance: Allowance) -> CertificateState:  # noqa: ARG002
         """Nothing is known yet."""
-        return State()
+        return CertificateState()
 
-    def ask(self, state: State) -> Ask | None:
+    def ask(self, state: CertificateState) -> Ask | None:
         """Ask for counts of distances, then for the sums at the cut."""
         if state.certificate is not None:
             return None
@@ -73,7 +73,7 @@ class CertificateMethod:
         parts = (NEAR_PART, COST_PART, FAR_PART)
         return Ask(self._point, tuple(zip(self._sums(state.cut), parts, strict=True)))
 
-    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+    def take(self, state: CertificateState, answers: tuple[Answer, ...]) -> CertificateState:
         """Choose the cut, then keep the certificate."""
         point = self._point
         V = point[:, point.any(axis=0)]
@@ -92,7 +92,7 @@ class CertificateMethod:
         )
         return replace(state, certificate=made)
 
-    def outcome(self, state: State) -> Outcome:
+    def outcome(self, state: CertificateState) -> Outcome:
         """Return the certificate among the facts."""
         return Outcome(self._point, facts={"certificate": state.certificate})
 

@@ -74,25 +74,26 @@ class Belief:
         """
         gradient, scalar = answers[:2]
         G = gradient.value - self.V @ (self.V.T @ gradient.value)
-        seen = self._curvature(scalar)
+        updated = self._curvature(scalar)
         if len(answers) > 2:
-            seen = seen._shaped(answers[2])
-        H, P, sigma = seen.curvature, self.P, gradient.sd
+            updated = updated._shaped(answers[2])
+        H, P, sigma = updated.curvature, self.P, gradient.sd
         r = len(P)
         # not solve: whatever was released, there must be an answer
         K = np.linalg.lstsq(H @ P @ H + sigma**2 * np.eye(r), H @ P)[0]
         left = P - P @ H @ K
         left = (left + left.T) / 2.0
-        seen = replace(
-            seen,
+        cap = updated.part / updated.s
+        updated = replace(
+            updated,
             V=polar(self.V + G @ K),
             P=left,
-            cap=float(np.clip(seen.part / seen.s, self.rule.least_cap, self.rule.largest_cap)),
+            cap=float(np.clip(cap, self.rule.least_cap, self.rule.largest_cap)),
             gain=np.asarray(K, dtype=np.float64),
         )
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
-        return seen, surprise
+        return updated, surprise
 
     def _curvature(self, answer: Answer) -> Belief:
         """Return the belief with s after a scalar release: a filter in relative terms."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from stillspace.methods.newton.method import DampedNewton
-from stillspace.methods.newton.states import Looking, State
-from stillspace.methods.outlier_look import Looked, OutlierLook
+from stillspace.methods.newton.states import Looking, NewtonState
+from stillspace.methods.outlier_look import OutlierLook, Screening
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
 
@@ -38,27 +38,27 @@ class ChosenNewton:
     def _first(self) -> DampedNewton:
         return DampedNewton(self.D, self.most, OutlierLook(self.D, self.most, choose=True))
 
-    def begin(self, allowance: Allowance) -> tuple[DampedNewton, State]:
+    def begin(self, allowance: Allowance) -> tuple[DampedNewton, NewtonState]:
         """Return the state before the first release, which does not depend on the number."""
         return self._first, self._first.begin(allowance)
 
-    def ask(self, state: tuple[DampedNewton, State]) -> Ask | None:
+    def ask(self, state: tuple[DampedNewton, NewtonState]) -> Ask | None:
         """Return what to release next."""
         return state[0].ask(state[1])
 
     def take(
-        self, state: tuple[DampedNewton, State], answers: tuple[Answer, ...]
-    ) -> tuple[DampedNewton, State]:
+        self, state: tuple[DampedNewton, NewtonState], answers: tuple[Answer, ...]
+    ) -> tuple[DampedNewton, NewtonState]:
         """Choose the number of components when the look ends, then go on."""
         method, inner = state
         if not isinstance(inner, Looking):
             return method, method.take(inner, answers)
-        looked = self._first.looked(inner, answers)
-        if isinstance(looked, Looked):
-            method = replace(method, r=looked.moment.count(self.most))
-            return method, method.enter(inner.allowance, looked)
-        return method, replace(inner, look=looked)
+        screening = self._first.after_look(inner, answers)
+        if isinstance(screening, Screening):
+            method = replace(method, r=screening.moment.count(self.most))
+            return method, method.enter(inner.allowance, screening)
+        return method, replace(inner, look=screening)
 
-    def outcome(self, state: tuple[DampedNewton, State]) -> Outcome:
+    def outcome(self, state: tuple[DampedNewton, NewtonState]) -> Outcome:
         """Return what was found, with as many components as were chosen."""
         return state[0].outcome(state[1])

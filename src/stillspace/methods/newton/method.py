@@ -25,13 +25,13 @@ from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.methods.newton.spread import Spread
 from stillspace.methods.newton.states import (
     Found,
-    LastLook,
+    LastMoment,
     Looking,
-    State,
+    NewtonState,
     Steps,
     TopUp,
 )
-from stillspace.methods.outlier_look import Looked, LookState, OutlierLook
+from stillspace.methods.outlier_look import LookState, OutlierLook, Screening
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import polar
 from stillspace.parts.queries import (
@@ -81,18 +81,18 @@ class DampedNewton:
             self._look.coordinates + moments + (self.rule.judged_at + self.rule.most_steps) * step
         )
 
-    def begin(self, allowance: Allowance) -> State:
+    def begin(self, allowance: Allowance) -> NewtonState:
         """Return the state before the first release."""
         return Looking(allowance, self._look.begin(allowance))
 
-    def ask(self, state: State) -> Ask | None:
+    def ask(self, state: NewtonState) -> Ask | None:
         """Return what to release next: after the look, of the rows that it did not leave out."""
         if isinstance(state, Found):
             return None
         if isinstance(state, Looking):
             return self._look.ask(state.look)
-        through = state.looked.through
-        if isinstance(state, TopUp | LastLook):
+        through = state.screening.through
+        if isinstance(state, TopUp | LastMoment):
             return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),), through)
         D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
@@ -104,63 +104,63 @@ class DampedNewton:
             queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
         return Ask(state.belief.V, tuple(queries), through)
 
-    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+    def take(self, state: NewtonState, answers: tuple[Answer, ...]) -> NewtonState:
         """Return the state after a pass."""
         if isinstance(state, Steps):
             return self._stepped(state, answers)
         if isinstance(state, Looking):
-            look = self.looked(state, answers)
-            if isinstance(look, Looked):
+            look = self.after_look(state, answers)
+            if isinstance(look, Screening):
                 return self.enter(state.allowance, look)
             return replace(state, look=look)
         if isinstance(state, TopUp):
-            looked = state.looked.plus(answers[0], state.share)
-            return self._step_from(state.allowance, looked)
-        assert isinstance(state, LastLook)
-        return self._looked_last(state, answers[0])
+            screening = state.screening.plus(answers[0], state.share)
+            return self._step_from(state.allowance, screening)
+        assert isinstance(state, LastMoment)
+        return self._end_with_pca(state, answers[0])
 
-    def outcome(self, state: State) -> Outcome:
+    def outcome(self, state: NewtonState) -> Outcome:
         """Return the subspace, what is believed of its error d², the route, what was left out."""
         assert isinstance(state, Found)
         facts = {
             "error_estimate": state.error,
             "route": state.route,
-            "left_out": state.looked.left_out,
+            "left_out": state.screening.left_out,
         }
-        return Outcome(state.V, state.looked.moment.value, facts, state.looked.through)
+        return Outcome(state.V, state.screening.moment.value, facts, state.screening.through)
 
     # --- the start -------------------------------------------------------------------------
 
-    def looked(self, state: Looking, answers: tuple[Answer, ...]) -> LookState:
+    def after_look(self, state: Looking, answers: tuple[Answer, ...]) -> LookState:
         """Return the state of the look after a pass."""
         return self._look.take(state.look, answers)
 
-    def enter(self, allowance: Allowance, looked: Looked) -> State:
+    def enter(self, allowance: Allowance, screening: Screening) -> NewtonState:
         """Go to private PCA where the signal is weak; else to the steps, from a good start."""
-        moment = looked.moment
+        moment = screening.moment
         spectrum = moment.spectrum(self.r)
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
         if kappa < self.rule.weak:
-            return LastLook(looked, 1.0 - looked.spent, WEAK_SIGNAL)
+            return LastMoment(screening, 1.0 - screening.spent, WEAK_SIGNAL)
         wanted = self.rule.top_up / kappa**2
         if wanted > moment.share:
-            return TopUp(allowance, looked, wanted - moment.share)
-        return self._step_from(allowance, looked)
+            return TopUp(allowance, screening, wanted - moment.share)
+        return self._step_from(allowance, screening)
 
-    def _step_from(self, allowance: Allowance, looked: Looked) -> Steps:
-        D, r, moment = self.D, self.r, looked.moment
+    def _step_from(self, allowance: Allowance, screening: Screening) -> Steps:
+        D, r, moment = self.D, self.r, screening.moment
         scalar, matrix = self.rule.scalar_share, self.rule.matrix_share if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
         V, spectrum = moment.leading(r), moment.spectrum(r)
         return Steps(
             allowance,
-            looked,
+            screening,
             V,
             weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
             weakest_unit=float(spectrum.signal[-1] + spectrum.bulk),
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
             kappa=spectrum.kappa / sqrt(moment.share),
-            parts=(1.0 - looked.spent - scalar - matrix, scalar, matrix),
+            parts=(1.0 - screening.spent - scalar - matrix, scalar, matrix),
             belief=Belief.at(
                 V,
                 0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
@@ -168,7 +168,7 @@ class DampedNewton:
                 self.rule,
             ),
             spread=Spread.at(spectrum, moment.sd),
-            spent=looked.spent,
+            spent=screening.spent,
             rule=self.rule,
         )
 
@@ -184,10 +184,10 @@ class DampedNewton:
         alone = self.rule.alone * float(signal[0]) if self.r > 1 else 0.0
         return min(self.rule.largest_part, max(float(signal.sum()) / 2.0, alone, 3.0 * noise))
 
-    def _looked_last(self, state: LastLook, answer: Answer) -> Found:
+    def _end_with_pca(self, state: LastMoment, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
-        looked = state.looked.plus(answer, state.share)
-        moment, steps = looked.moment, state.steps
+        screening = state.screening.plus(answer, state.share)
+        moment, steps = screening.moment, state.steps
         V, error = moment.leading(self.r), moment.spectrum(self.r).pca_error(moment.sd)
         if steps is not None:
             errors = steps.pca_error / moment.share, self._error(steps.belief.P)
@@ -196,19 +196,19 @@ class DampedNewton:
             error = (1.0 - part) ** 2 * error + part**2 * steps.spread.error
             V = _between(V, other, part)
         if state.route == WEAK_SIGNAL:
-            return Found(V, looked, error, state.route)
-        return Found(V, looked, nan, with_reason(state.route, noise_alone(error)))
+            return Found(V, screening, error, state.route)
+        return Found(V, screening, nan, with_reason(state.route, noise_alone(error)))
 
     # --- the steps -------------------------------------------------------------------------
 
-    def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> State:
+    def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> NewtonState:
         belief, surprise = state.belief.after(answers)
         assert belief.gain is not None
         spread = state.spread.after(belief.curvature, belief.gain, answers[0].sd)
         spent = state.spent + sum(state.shares)
         state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
         if state.k == self.rule.judged_at and self._noisy(state):
-            return self._doubted(state)
+            return self._judge_noisy(state)
         if state.k >= self.rule.cut_from:
             state = self._cut(state)
         if state.doubt and state.k == self.rule.compared_at:
@@ -217,14 +217,14 @@ class DampedNewton:
             state = replace(state, doubt=False, route=NOISY_TABLE)
         return self._next_phase(state, surprise)
 
-    def _doubted(self, state: Steps) -> State:
+    def _judge_noisy(self, state: Steps) -> NewtonState:
         """Go back at once, or compare later."""
         if self._hopeless(state):
             return self._back(state, HOPELESS_TABLE)
         return replace(state, doubt=True)
 
-    def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastLook:
-        return LastLook(state.looked, 1.0 - state.spent, route, steps)
+    def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastMoment:
+        return LastMoment(state.screening, 1.0 - state.spent, route, steps)
 
     def _cut(self, state: Steps) -> Steps:
         """Leave far rows out from now on, except in a noisy table, where inliers are far, too.
@@ -255,7 +255,7 @@ class DampedNewton:
 
     def _agrees(self, state: Steps) -> bool:
         """Whether steps and start differ by no more than their own errors."""
-        apart, share = subspace_error(state.belief.V.T, state.start.T), state.looked.moment.share
+        apart, share = subspace_error(state.belief.V.T, state.start.T), state.screening.moment.share
         return apart < self.rule.agree * (self._error(state.belief.P) + state.pca_error / share)
 
     def _split(self, state: Steps) -> bool:
@@ -273,7 +273,7 @@ class DampedNewton:
         assert state.check is not None
         return state.belief.s > self.rule.sharper * state.check[1]
 
-    def _next_phase(self, state: Steps, surprise: float) -> State:
+    def _next_phase(self, state: Steps, surprise: float) -> NewtonState:
         k, moves = state.k, surprise >= self.rule.still_moves
         if state.end is None:
             goes_on = (
@@ -304,7 +304,7 @@ class DampedNewton:
             reason = FLAT
         error = nan if reason else state.spread.error
         route = with_reason(state.route, reason) if reason else state.route
-        return Found(state.belief.V, state.looked, error, route)
+        return Found(state.belief.V, state.screening, error, route)
 
     def _error(self, P: FloatArray) -> float:
         return float((self.D - self.r) * np.trace(P))

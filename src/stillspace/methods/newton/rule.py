@@ -83,7 +83,7 @@ class NewtonRule:
     """Of the mean signal: unless the direction has less than this, so that inliers hardly vary."""
     reliable: float = 10.0
     """κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
-    flattest: float = 0.1
+    flattest: float = 0.2
     """Of what the steps assume: the least curvature along any direction that this needs."""
 
     @property

@@ -11,7 +11,7 @@ from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.routes import NEWTON
 from stillspace.methods.newton.rule import NewtonRule
 from stillspace.methods.newton.spread import Spread
-from stillspace.methods.outlier_look import Looked, LookState
+from stillspace.methods.outlier_look import LookState, Screening
 from stillspace.plans.adaptive import Allowance
 
 
@@ -28,7 +28,7 @@ class TopUp:
     """After the look: a second release of the second moment is asked for."""
 
     allowance: Allowance
-    looked: Looked
+    screening: Screening
     share: float
 
 
@@ -37,7 +37,7 @@ class Steps:
     """In the loop."""
 
     allowance: Allowance
-    looked: Looked
+    screening: Screening
     start: FloatArray
     weight_unit: float
     """Mean of ‖y‖² at the start: s over it is the mean weight."""
@@ -79,10 +79,10 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LastLook:
+class LastMoment:
     """All that is left goes to one more second moment; `steps` is what the loop found, if any."""
 
-    looked: Looked
+    screening: Screening
     share: float
     route: str
     steps: Steps | None = None
@@ -93,9 +93,9 @@ class Found:
     """The end."""
 
     V: FloatArray
-    looked: Looked
+    screening: Screening
     error: float
     route: str
 
 
-State: TypeAlias = Looking | TopUp | Steps | LastLook | Found
+NewtonState: TypeAlias = Looking | TopUp | Steps | LastMoment | Found

@@ -6,7 +6,7 @@ and, only where some of these look like outliers, the second moment of the other
 """
 
 from stillspace.methods.outlier_look.caps import LeftOut, clear_gaps
-from stillspace.methods.outlier_look.method import Looked, LookState, OutlierLook
+from stillspace.methods.outlier_look.method import LookState, OutlierLook, Screening
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import STANDARD, LookRule
 
@@ -15,8 +15,8 @@ __all__ = [
     "LeftOut",
     "LookRule",
     "LookState",
-    "Looked",
     "OutlierLook",
+    "Screening",
     "clear_gaps",
     "elliptical_moments",
     "gathering_directions",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import cos, pi, sqrt
 from typing import Literal, TypeAlias
 
@@ -78,19 +79,29 @@ def _gap(
     densest block inside the cap is compared with the ring that follows the cap.
     """
     n_bins = rule.widest + rule.block
-    cosines = np.array([cos(pi * (k + 0.5) / rule.bins) for k in range(n_bins)])
+    cosines = _cosines(n_bins, rule.bins)
     counts, sds = weighted[:n_bins] / cosines, sd / cosines
-    density = np.convolve(counts, np.ones(rule.block), mode="valid")
-    variance = np.convolve(sds**2, np.ones(rule.block), mode="valid")
+    ones = np.ones(rule.block)
+    density = np.convolve(counts, ones, mode="valid").tolist()
+    variance = np.convolve(sds**2, ones, mode="valid").tolist()
     best: Gap | None = None
+    top = 0
     for bins in range(rule.block, rule.widest + 1):
-        top = int(np.argmax(density[: bins - rule.block + 1]))
-        group, ring = float(density[top]), float(density[bins])
+        last = bins - rule.block
+        top = last if density[last] > density[top] else top
+        group, ring = density[top], density[bins]
         sampling = (max(group, 0.0) + max(ring, 0.0)) / size
         clear = (group - ring) / sqrt(variance[top] + variance[bins] + sampling)
-        share = float(counts[:bins].sum())
         empty = ring + rule.doubt * sqrt(variance[bins]) <= rule.depth * group
-        is_gap = clear >= rule.sure and empty and share <= rule.minority
-        if is_gap and (best is None or clear > best.clear):
+        if not (clear >= rule.sure and empty) or (best is not None and clear <= best.clear):
+            continue
+        share = float(counts[:bins].sum())
+        if share <= rule.minority:
             best = Gap(at, side, bins, share, sqrt(float(np.sum(sds[:bins] ** 2))), clear)
     return best
+
+
+@cache
+def _cosines(count: int, bins: int) -> FloatArray:
+    """Return the cosines of the middles of the first bins."""
+    return np.array([cos(pi * (k + 0.5) / bins) for k in range(count)])

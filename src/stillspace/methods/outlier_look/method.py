@@ -60,7 +60,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Looked:
+class Screening:
     """The end: what is left out, and the second moment that the fit starts from."""
 
     moment: Moment
@@ -71,13 +71,13 @@ class Looked:
     through: View = ()
     """The row map that leaves them out, if there is anything to leave out."""
 
-    def plus(self, answer: Answer, share: float) -> Looked:
+    def plus(self, answer: Answer, share: float) -> Screening:
         """Return this with one release more of the second moment of the rows outside."""
         moment = self.moment.plus(answer, share)
-        return Looked(moment, self.left_out, self.spent + share, self.through)
+        return Screening(moment, self.left_out, self.spent + share, self.through)
 
 
-LookState: TypeAlias = First | Modes | Angles | Rest | Looked
+LookState: TypeAlias = First | Modes | Angles | Rest | Screening
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +153,9 @@ class OutlierLook:
 
     def outcome(self, state: LookState) -> Outcome:
         """Return the leading directions of the rows that are kept, and what is left out."""
-        assert isinstance(state, Looked)
+        assert isinstance(state, Screening)
         moment, V = state.moment, state.moment.leading(self.r)
-        return Outcome(V, moment.value, {"left_out": state.left_out, "looked": state})
+        return Outcome(V, moment.value, {"left_out": state.left_out, "screening": state})
 
     def _saw_moment(self, state: First, answer: Answer) -> LookState:
         """Go on where directions and a minority's share can be told from noise."""
@@ -164,7 +164,7 @@ class OutlierLook:
         r = self._components(moment)
         kappa = moment.spectrum(r).kappa / sqrt(moment.share)
         if kappa < rule.weak or self.smallest_visible(allowance) > rule.minority:
-            return Looked(moment, (), moment.share)
+            return Screening(moment, (), moment.share)
         return Modes(allowance, moment, moment.leading(self._width))
 
     def _saw_modes(self, state: Modes, answer: Answer) -> LookState:
@@ -172,10 +172,10 @@ class OutlierLook:
         rule, basis = self.rule, state.basis
         values = np.einsum("dk,de,ek->k", basis, state.moment.value, basis)
         excess = answer.value - elliptical_moments(values)
-        least = rule.seen * answer.sd
+        least = rule.visible * answer.sd
         modes = gathering_directions(excess, rule.apart, rule.most_modes, least)
         if modes.shape[1] == 0:
-            return Looked(state.moment, (), state.moment.share + rule.modes_share)
+            return Screening(state.moment, (), state.moment.share + rule.modes_share)
         return Angles(state.allowance, state.moment, basis @ modes)
 
     def _saw_angles(self, state: Angles, answer: Answer) -> LookState:
@@ -184,7 +184,7 @@ class OutlierLook:
         gaps = clear_gaps(scale * answer.value, scale * answer.sd, size, rule, self.r)
         if not gaps:
             spent = state.moment.share + rule.modes_share + rule.angles_share
-            return Looked(state.moment, (), spent)
+            return Screening(state.moment, (), spent)
         groups = tuple(_group(gap, state.directions, rule) for gap in gaps)
         return Rest(state.moment, groups)
 
@@ -200,8 +200,8 @@ class OutlierLook:
         # each row that is not zero adds 1 to the trace
         rows = float(np.trace(state.moment.value))
         if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
-            return Looked(state.moment, (), spent)
-        return Looked(rest, foreign, spent, (caps_of(foreign),))
+            return Screening(state.moment, (), spent)
+        return Screening(rest, foreign, spent, (caps_of(foreign),))
 
     def _components(self, moment: Moment) -> int:
         return moment.count(self.r) if self.choose else self.r

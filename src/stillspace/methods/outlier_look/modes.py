@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from stillspace._typing import FloatArray
@@ -13,6 +15,13 @@ NODES = 64
 """Nodes of the integral over t: right to 1e-6."""
 
 
+@cache
+def _nodes() -> tuple[FloatArray, FloatArray]:
+    """Return the nodes and weights of Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    return nodes, weights
+
+
 def elliptical_moments(values: FloatArray) -> FloatArray:
     """Return what `FourthMoment` is for normal rows with these variances along the axes.
 
@@ -20,7 +29,7 @@ def elliptical_moments(values: FloatArray) -> FloatArray:
     variances a_i = λ_i/(1 + 2tλ_i), times Π(1 + 2tλ_k)^(−1/2).
     """
     values = np.maximum(values, 1e-12)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    nodes, weights = _nodes()
     x = (nodes + 1.0) / 2.0
     t = x / (1.0 - x) / values.mean()
     grown = 1.0 + 2.0 * t[:, None] * values

@@ -24,7 +24,7 @@ class LookRule:
     """Leading directions beyond the number of components: inliers and three groups have room."""
     most_modes: int = 6
     """The largest number of directions whose angles are counted."""
-    seen: float = 3.0
+    visible: float = 3.0
     """Standard deviations of noise by which the fourth moment along a direction must exceed that of
     an elliptical law: fewer directions leave less noise on the angles."""
     apart: float = 0.85

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from stillspace._typing import FloatArray
+from stillspace._typing import FloatArray, IntArray
 from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import Hypotheses, first_hypotheses, within
 from stillspace.methods.standardiser.rule import RULE
@@ -43,7 +43,7 @@ class HeavyBin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
+class Histogram:
     """One noisy histogram of a column: shares of the rows between edges, and their noise."""
 
     edges: FloatArray
@@ -61,7 +61,7 @@ class Belief:
 
     hypotheses: Hypotheses
     weights: FloatArray
-    looks: tuple[Look, ...]
+    histograms: tuple[Histogram, ...]
     atoms: tuple[Atom, ...]
     present: float
     """Share of the cells that are not missing."""
@@ -107,36 +107,47 @@ class Belief:
         off = float(w @ (np.abs(h.center - middle) + h.reach / 2.0))
         return max(sd, off / float(np.exp2(mean)))
 
-    def masses(self, look: Look) -> FloatArray:
-        """Return what each hypothesis says of a histogram: (hypotheses, bins)."""
-        masses = self.live * self.hypotheses.masses(look.edges)
+    def masses(self, histogram: Histogram, known: FloatArray | None = None) -> FloatArray:
+        """Return what each hypothesis says of a histogram: (hypotheses, bins).
+
+        `known` are the probabilities of the bins for the first hypotheses, if they are at hand.
+        """
+        if known is None:
+            parts = self.hypotheses.masses(histogram.edges)
+        else:
+            parts = np.concatenate([known, self.hypotheses[len(known) :].masses(histogram.edges)])
+        masses = self.live * parts
         for atom in self.atoms:
-            masses[:, look.bin_of(atom.low)] += atom.share
+            masses[:, histogram.bin_of(atom.low)] += atom.share
         return np.asarray(masses)
 
-    def weighed(self) -> Belief:
-        """Return the belief with weights from all looks: a matched filter with misfit."""
+    def weighed(self, known: FloatArray | None = None) -> Belief:
+        """Return the belief with weights from all looks: a matched filter with misfit.
+
+        `known` is that of `masses`, for the only histogram that there is.
+        """
         found = self.hypotheses.prior.copy()
-        for look in self.looks:
-            masses = self.masses(look)
-            fit = masses @ look.shares - 0.5 * np.square(masses).sum(axis=1)
-            found += fit / (look.sd**2 + RULE.misfit**2)
+        for histogram in self.histograms:
+            masses = self.masses(histogram, known)
+            fit = masses @ histogram.shares - 0.5 * np.square(masses).sum(axis=1)
+            found += fit / (histogram.sd**2 + RULE.misfit**2)
         return replace(self, weights=np.exp(found - logsumexp(found)))
 
     def heavy_bin(self) -> HeavyBin | None:
         """Return the fullest closed bin of the last look beside atoms, if that is too full."""
-        look = self.looks[-1]
-        shares = look.shares[1:-1].copy()
+        histogram = self.histograms[-1]
+        shares = histogram.shares[1:-1].copy()
         if len(shares) == 0:
             return None
         for atom in self.atoms:
-            at = look.bin_of(atom.low) - 1
+            at = histogram.bin_of(atom.low) - 1
             if 0 <= at < len(shares):
                 shares[at] -= atom.share
         at = int(np.argmax(shares))
-        if shares[at] <= max(RULE.heavy * self.present, RULE.clear * look.sd):
+        if shares[at] <= max(RULE.heavy * self.present, RULE.clear * histogram.sd):
             return None
-        return HeavyBin(float(look.edges[at]), float(look.edges[at + 1]), float(shares[at]))
+        low, high = histogram.edges[at : at + 2]
+        return HeavyBin(float(low), float(high), float(shares[at]))
 
     def next_edges(self, sd: float) -> FloatArray:
         """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin."""
@@ -149,15 +160,16 @@ class Belief:
         edges = np.concatenate(parts)
         return np.unique(edges[np.isfinite(edges)])
 
-    def after(self, look: Look) -> Belief:
+    def after(self, histogram: Histogram) -> Belief:
         """Return what is believed after one more look: likely hypotheses, finer ones."""
         order = np.argsort(-self.weights, kind="stable")
         enough = int(np.searchsorted(np.cumsum(self.weights[order]), RULE.mass_kept)) + 1
-        likely = self.hypotheses[order[: min(enough, RULE.most_kept)]].split(look.edges)
+        likely = self.hypotheses[order[: min(enough, RULE.most_kept)]].split(histogram.edges)
         step = self.step
         if step > RULE.finest_step:
             likely, step = likely.halved(step), step / 2.0
-        found = replace(self, hypotheses=likely, looks=(*self.looks, look), step=step)
+        histograms = (*self.histograms, histogram)
+        found = replace(self, hypotheses=likely, histograms=histograms, step=step)
         return found._with_fresh().weighed()
 
     def with_atom(self) -> Belief:
@@ -169,9 +181,9 @@ class Belief:
         if wide or not self._is_clear(self.present - heavy.share):
             return self
         atom = Atom(heavy.low, heavy.high, min(heavy.share, self.live))
-        found = _first_belief(self.looks[0], (*self.atoms, atom), self.present, self.known)
-        for look in self.looks[1:]:
-            found = found.after(look)
+        found = _first_belief(self.histograms[0], (*self.atoms, atom), self.present, self.known)
+        for histogram in self.histograms[1:]:
+            found = found.after(histogram)
         return found
 
     def center_and_scale(self) -> tuple[float, float]:
@@ -181,20 +193,21 @@ class Belief:
         heavy = self.heavy_bin()
         if heavy is not None and heavy.share > (1.0 - RULE.outliers) * self.present:
             return 0.0, inf
-        look = self.looks[-1]
-        believed = self.weights @ self.masses(look)
-        off = look.shares - believed
-        trust = RULE.misfit**2 / (RULE.misfit**2 + look.sd**2)
-        gain = np.where(np.abs(off) > RULE.sure * look.sd, 1.0, trust)
-        found = spread(*self._with_tails(on_simplex(believed + gain * off)), look.sd, RULE.doubtful)
+        histogram = self.histograms[-1]
+        believed = self.weights @ self.masses(histogram)
+        off = histogram.shares - believed
+        trust = RULE.misfit**2 / (RULE.misfit**2 + histogram.sd**2)
+        gain = np.where(np.abs(off) > RULE.sure * histogram.sd, 1.0, trust)
+        shares = self._with_tails(on_simplex(believed + gain * off))
+        found = spread(*shares, histogram.sd, RULE.doubtful)
         believed_in = self.octave[1] <= RULE.unbelieved or self.live <= self.varied / 2.0
-        reach = max(found.median - look.edges[0], look.edges[-1] - found.median)
-        told = found.doubt <= RULE.unresolved or (believed_in and found.scale <= reach)
-        return found.median, found.scale if told and self._is_clear(found.others) else inf
+        reach = max(found.median - histogram.edges[0], histogram.edges[-1] - found.median)
+        resolved = found.doubt <= RULE.unresolved or (believed_in and found.scale <= reach)
+        return found.median, found.scale if resolved and self._is_clear(found.others) else inf
 
     def _with_tails(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return edges and shares of the last look, its open bins split as in the first look."""
-        first, last = self.looks[0], self.looks[-1]
+        first, last = self.histograms[0], self.histograms[-1]
         outer = np.maximum(first.shares, 0.0)
         low = first.edges < last.edges[0]
         high = first.edges > last.edges[-1]
@@ -214,7 +227,7 @@ class Belief:
         return replace(self, hypotheses=Hypotheses.joined([self.hypotheses, fresh]))
 
     def _is_clear(self, share: float) -> bool:
-        return share >= max(RULE.least_live, RULE.sure * self.looks[-1].sd)
+        return share >= max(RULE.least_live, RULE.sure * self.histograms[-1].sd)
 
 
 def _divided(share: float, parts: FloatArray) -> FloatArray:
@@ -234,7 +247,8 @@ def first_edges(known: Range | None = None) -> FloatArray:
 
 
 @cache
-def _first(known: Range | None) -> tuple[Hypotheses, FloatArray]:
+def _first(known: Range | None) -> tuple[Hypotheses, FloatArray, FloatArray]:
+    """Return the first hypotheses, their probabilities of the bins, and the sums of the squares."""
     hypotheses, edges = first_hypotheses(RULE.least_octave, RULE.most_octave), first_edges(known)
     if known is not None:  # a codebook may be wrong: what it excludes has less weight, not none
         unlikely = RULE.fresh * hypotheses.beyond(known.low, known.high)
@@ -242,30 +256,41 @@ def _first(known: Range | None) -> tuple[Hypotheses, FloatArray]:
         weight = float(logsumexp(hypotheses.prior))
         expected = within(known.low, known.high, weight).split(edges)
         hypotheses = Hypotheses.joined([hypotheses, expected])
-    return hypotheses, hypotheses.masses(edges)
+    masses = hypotheses.masses(edges)
+    return hypotheses, masses, np.square(masses).sum(axis=1)
 
 
 def _first_belief(
-    look: Look, atoms: tuple[Atom, ...], present: float, known: Range | None
+    histogram: Histogram, atoms: tuple[Atom, ...], present: float, known: Range | None
 ) -> Belief:
     """Return what is believed after the first look, with these atoms set aside."""
-    hypotheses, masses = _first(known)
+    hypotheses, masses, squares = _first(known)
     live = max(present - sum(atom.share for atom in atoms), 0.0)
-    shares = look.shares.copy()
+    shares = histogram.shares.copy()
     for atom in atoms:
-        shares[look.bin_of(atom.low)] -= atom.share
-    fit = live * (masses @ shares) - 0.5 * live**2 * np.square(masses).sum(axis=1)
-    score = hypotheses.prior + fit / (look.sd**2 + RULE.misfit**2)
-    kept = np.argsort(-score, kind="stable")[: 4 * RULE.most_kept]
-    found = Belief(hypotheses[kept], np.empty(0), (look,), atoms, present, known)
-    return found._with_fresh().weighed()
+        shares[histogram.bin_of(atom.low)] -= atom.share
+    fit = live * (masses @ shares) - 0.5 * live**2 * squares
+    score = hypotheses.prior + fit / (histogram.sd**2 + RULE.misfit**2)
+    kept = _largest(score, 4 * RULE.most_kept)
+    found = Belief(hypotheses[kept], np.empty(0), (histogram,), atoms, present, known)
+    return found._with_fresh().weighed(masses[kept])
 
 
-def belief_after_first(look: Look, missing: float, known: Range | None) -> Belief:
+def _largest(score: FloatArray, count: int) -> IntArray:
+    """Return the places of the largest scores, the largest first, as a stable sort has them."""
+    if len(score) > count:
+        least = np.partition(score, -count)[-count]
+        places = np.flatnonzero(score >= least)
+    else:
+        places = np.arange(len(score))
+    return np.asarray(places[np.argsort(-score[places], kind="stable")][:count])
+
+
+def belief_after_first(histogram: Histogram, missing: float, known: Range | None) -> Belief:
     """Return what is believed of a column after the first look; a noisy share is missing."""
-    zeros = float(look.shares[look.bin_of(0.0)])
-    present = 1.0 - (min(missing, 1.0) if missing > RULE.sure * look.sd else 0.0)
+    zeros = float(histogram.shares[histogram.bin_of(0.0)])
+    present = 1.0 - (min(missing, 1.0) if missing > RULE.sure * histogram.sd else 0.0)
     atoms: tuple[Atom, ...] = ()
-    if zeros > max(RULE.heavy * present, RULE.clear * look.sd):
+    if zeros > max(RULE.heavy * present, RULE.clear * histogram.sd):
         atoms = (Atom(0.0, _SMALLEST, min(zeros, present)),)
-    return _first_belief(look, atoms, present, known)
+    return _first_belief(histogram, atoms, present, known)

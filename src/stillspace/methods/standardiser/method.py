@@ -12,7 +12,7 @@ from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.standardiser.belief import (
     Belief,
-    Look,
+    Histogram,
     Range,
     belief_after_first,
     first_edges,
@@ -43,7 +43,7 @@ def can_standardise(kappa: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class StandardiserState:
     """What was released, what is asked next, and which part of the shares is spent."""
 
     allowance: Allowance
@@ -90,18 +90,18 @@ class Standardiser:
         closer = RULE.most_bins + RULE.parts_of_heavy_bin + _SPARE_BINS
         return self.D * (len(self._first_edges()[0]) + 2 + (1 + RULE.most_zooms) * closer)
 
-    def begin(self, allowance: Allowance) -> State:
+    def begin(self, allowance: Allowance) -> StandardiserState:
         """Ask for the first look at all columns."""
         query = ColumnCounts.of(self.D, self._first_edges(), missing=self.missing)
-        return State(allowance, query, RULE.first_share)
+        return StandardiserState(allowance, query, RULE.first_share)
 
-    def ask(self, state: State) -> Ask | None:
+    def ask(self, state: StandardiserState) -> Ask | None:
         """Return the histograms to release next."""
         if state.asked is None:
             return None
         return Ask(np.empty((0, 0)), ((state.asked, state.share),))
 
-    def take(self, state: State, answers: tuple[Answer, ...]) -> State:
+    def take(self, state: StandardiserState, answers: tuple[Answer, ...]) -> StandardiserState:
         """Weigh what may be believed of the columns that were looked at, and go on."""
         assert state.asked is not None
         (answer,) = answers
@@ -112,12 +112,12 @@ class Standardiser:
                 beliefs = _after(state.beliefs, state.asked, answer)
             return self._next(replace(state, beliefs=beliefs))
 
-    def outcome(self, state: State) -> Outcome:
+    def outcome(self, state: StandardiserState) -> Outcome:
         """Return centres and scales."""
         found = np.array([np.zeros(self.D), np.full(self.D, np.inf)])
         with np.errstate(all="ignore"):
             for j, belief in enumerate(state.beliefs):
-                if len(belief.looks) > 1:
+                if len(belief.histograms) > 1:
                     center, scale = belief.center_and_scale()
                     if np.isfinite([center, scale]).all() and scale > 0.0:
                         found[:, j] = center, scale
@@ -135,11 +135,11 @@ class Standardiser:
         found = []
         for shares, known in zip(answer.value, self._ranges(), strict=True):
             edges = first_edges(known)
-            look = Look(edges, shares[: len(edges) + 1], answer.sd)
-            found.append(belief_after_first(look, float(shares[-1]), known))
+            histogram = Histogram(edges, shares[: len(edges) + 1], answer.sd)
+            found.append(belief_after_first(histogram, float(shares[-1]), known))
         return tuple(found)
 
-    def _next(self, state: State) -> State:
+    def _next(self, state: StandardiserState) -> StandardiserState:
         """Look closer at columns that are not resolved, then at all of them for the last time."""
         if state.last:
             return replace(state, asked=None)
@@ -155,7 +155,9 @@ class Standardiser:
         rest = 1.0 - RULE.first_share - state.zoomed
         return replace(self._asking(state, live, rest), last=True)
 
-    def _asking(self, state: State, columns: list[int], share: float) -> State:
+    def _asking(
+        self, state: StandardiserState, columns: list[int], share: float
+    ) -> StandardiserState:
         """Ask for histograms of some columns, each between its own edges."""
         some = tuple(columns)
         probe = ColumnCounts.of(self.D, np.zeros((len(some), 0)), columns=some)
@@ -169,8 +171,8 @@ def _after(beliefs: tuple[Belief, ...], asked: ColumnCounts, answer: Answer) -> 
     found = list(beliefs)
     for j, padded, shares in zip(asked.columns, asked.edges, answer.value, strict=True):
         edges = padded[np.isfinite(padded)]
-        look = Look(edges, shares[: len(edges) + 1], answer.sd)
-        found[j] = found[j].after(look).with_atom()
+        histogram = Histogram(edges, shares[: len(edges) + 1], answer.sd)
+        found[j] = found[j].after(histogram).with_atom()
     return tuple(found)
 
 

@@ -49,7 +49,7 @@ class _Curved(Bounded):
 
 @dataclass(frozen=True, slots=True)
 class Curvature(_Curved):
-    """`Σ u‖y‖²`: n·c times the mean curvature. A number in [0, 1] a row, so both bounds are 1."""
+    """`Σ u‖y‖²`: n·c times the mean curvature. A number in [0, 1] per row, so both bounds are 1."""
 
     D: int
     r: int

@@ -21,7 +21,7 @@ from stillspace.parts.queries.base import (
 
 @dataclass(frozen=True, slots=True)
 class GladCost(FromScores):
-    """`Σ ‖Qx‖`: n times the GLAD cost at V. A number in [0, 1] a row, so both bounds are 1."""
+    """`Σ ‖Qx‖`: n times the GLAD cost at V. A number in [0, 1] per row, so both bounds are 1."""
 
     D: int
     r: int

@@ -73,7 +73,8 @@ class Glad(Bounded):
     def for_rows(self, count: int) -> Glad:
         """Return the query for sums whose rounding counts so many rows: with `near` large enough.
 
-        Rounding moves such a sum by up to 2⁻⁴³ · count/√near, which is kept below 2⁻⁹.
+        Rounding inside jobs moves such a sum by up to 2⁻⁴³ · count/√near, which is kept below 2⁻⁹.
+        This is a choice of `near` alone: what is charged is computed from it (`Release`).
         """
         near = self.near
         while count > 2.0**34 * sqrt(near) and near < 1.0:

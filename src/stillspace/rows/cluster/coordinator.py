@@ -37,6 +37,7 @@ from stillspace.rows.maps import (
     width,
 )
 from stillspace.rows.memory import MemoryRows
+from stillspace.rows.progress import active
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sources import RowSource, open_source
 from stillspace.rows.sources.protocol import is_sparse
@@ -65,6 +66,11 @@ class Chunks:
 
 class ClusterTable(RowTable):
     """A table whose rows workers of a Dask cluster add up. Make it by `on_cluster`."""
+
+    stated = (
+        "the scheduler, the workers and the network of the cluster are trusted: sums leave the "
+        "workers without noise",
+    )
 
     def __init__(
         self,
@@ -232,6 +238,9 @@ class ClusterRows:
                 mine = [(start - low, stop - low) for start, stop in jobs[first:last]]
                 tasks[part] = ("add", (query, point, mine, first))
         found = self._asked(tasks, entries=prod(query.shape))
+        counter = active()
+        if counter is not None:  # a line per pass: workers do not tell how far they are
+            found = list(counter.watched(iter(found), len(found)))
         total = found[0]
         for other in found[1:]:
             total.merge(other)

@@ -57,9 +57,21 @@ class Pool:
         by_key = {future.key: future for future in found}
         return [by_key[key] for row in collection.__dask_keys__() for key in row]
 
-    def everywhere(self, function: Any, *arguments: Any) -> Any:
-        """Call a function on every worker that is there now."""
-        return self.client.run(function, *arguments)
+    def everywhere(self, function: Any, *arguments: Any) -> dict[str, Any]:
+        """Call a function on every worker that is there now; one that dies meanwhile is left out.
+
+        Such a worker keeps nothing any more, and one that joins later proves its bits with its
+        first answer.
+        """
+        found = self.client.run(function, *arguments, on_error="return")
+        for address, answer in found.items():
+            if isinstance(answer, Exception) and not isinstance(answer, OSError):
+                msg = (
+                    f"The worker at {address} cannot run stillspace ({type(answer).__name__}); "
+                    "install the same versions of stillspace and of its libraries on all machines."
+                )
+                raise RuntimeError(msg) from answer
+        return {k: v for k, v in found.items() if not isinstance(v, Exception)}
 
     def ask(
         self, keys: dict[int, str], tasks: dict[int, Sealed], recipes: Recipes, entries: int = 0

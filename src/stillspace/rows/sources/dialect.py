@@ -29,7 +29,7 @@ class Dialect:
     n_columns: int
     names: tuple[str, ...] | None
     """Of all columns, if the first line holds names."""
-    header_told: bool
+    header_given: bool
     """Whether the user said so. A guessed header may be a row: it is not printed and not kept."""
     quoted: bool
     skipped: int
@@ -37,13 +37,13 @@ class Dialect:
 
     def spoken(self, column: int) -> tuple[str, str]:
         """Return how a column is called in a message, and what to give for it in an option."""
-        if self.header_told and self.names is not None:
+        if self.header_given and self.names is not None:
             return f"column {self.names[column]!r}", self.names[column]
         return f"column {column + 1}", str(column + 1)
 
     def place(self, path: str, column: str) -> int:
         """Return the number, from 0, of a column that was given by name or by number from 1."""
-        if self.names is not None and self.header_told and column in self.names:
+        if self.names is not None and self.header_given and column in self.names:
             return self.names.index(column)
         if column.isascii() and column.isdecimal() and 1 <= int(column) <= self.n_columns:
             return int(column) - 1
@@ -55,8 +55,8 @@ class Dialect:
 
     def options(self) -> list[tuple[str, str]]:
         """Return the options of the command that say all of this: nothing of the rows."""
-        shown = "tab" if self.delimiter == "\t" else self.delimiter
-        found = [("--delimiter", shown), ("--decimal", self.decimal)]
+        name = "tab" if self.delimiter == "\t" else self.delimiter
+        found = [("--delimiter", name), ("--decimal", self.decimal)]
         found.append(("--header" if self.names is not None else "--no-header", ""))
         return [*found, ("--encoding", self.encoding)]
 
@@ -107,8 +107,8 @@ def sniffed(
     quoted = any('"' in line for line in lines)
     blank = next((i for i, line in enumerate(lines) if line), 0)
     skipped = blank + 1 if has_header else 0
-    told = header is True
-    return Dialect(delimiter, decimal, encoding, len(first), names, told, quoted, skipped)
+    given = header is True
+    return Dialect(delimiter, decimal, encoding, len(first), names, given, quoted, skipped)
 
 
 def _encoding(sample: bytes) -> str:

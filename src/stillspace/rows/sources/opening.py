@@ -55,8 +55,10 @@ def is_source(X: Any) -> bool:
     return _handle_opener(X) is not None or _path_of(X) is not None
 
 
-def open_source(given: Any, *, hidden: bool = False, **options: Any) -> RowSource:
-    """Open rows that are not in memory; no cell is read.
+def open_source(
+    given: Any, *, hidden: bool = False, memory: int | None = None, **options: Any
+) -> RowSource:
+    """Open rows that are not in memory; no cell is read, but a text file is parsed as a whole.
 
     Parameters
     ----------
@@ -66,6 +68,8 @@ def open_source(given: Any, *, hidden: bool = False, **options: Any) -> RowSourc
     hidden : bool, default=False
         Whether the number of rows is secret. A text file then needs a header: without one, a file
         without rows does not tell its number of columns.
+    memory : int, default=None
+        Bytes that a text file may take, which is read as a whole.
     **options
         What the format needs besides: `columns` (Parquet, Arrow), `key` (HDF5, .h5ad, Zarr),
         `dtype` and `columns` or `shape` (raw files).
@@ -86,7 +90,7 @@ def open_source(given: Any, *, hidden: bool = False, **options: Any) -> RowSourc
             "source of stillspace.rows.sources."
         )
         raise TypeError(msg)
-    return _opened(Path(path), options, hidden)
+    return _opened(Path(path), options, hidden, memory)
 
 
 def _is_open(X: Any) -> bool:
@@ -94,16 +98,16 @@ def _is_open(X: Any) -> bool:
     return not hasattr(X, "__array__") and isinstance(X, RowSource)
 
 
-def _opened(path: Path, options: dict[str, Any], hidden: bool) -> RowSource:
+def _opened(path: Path, options: dict[str, Any], hidden: bool, memory: int | None) -> RowSource:
     suffix = path.suffix.lower()
     if suffix in SUFFIXES:
-        if hidden and SUFFIXES[suffix] == _TEXT:
-            options = {**options, "hidden": True}
+        if SUFFIXES[suffix] == _TEXT:
+            options = {**options, "hidden": hidden, "memory": memory}
         return _called(SUFFIXES[suffix], path, options)
     if path.is_dir():
         from stillspace.rows.sources.stacked import open_folder  # noqa: PLC0415
 
-        return open_folder(path, {**options, "hidden": hidden})
+        return open_folder(path, {**options, "hidden": hidden, "memory": memory})
     if not path.exists():
         msg = f"{path} does not exist on this machine; check the path."
         raise DataFileError(msg)

@@ -20,8 +20,8 @@ def runs(numbers: IntArray, gap: int, longest: int) -> list[tuple[int, int]]:
     if len(numbers) == 0:
         return []
     ends = (np.diff(numbers) > gap) | (np.diff(numbers // longest) > 0)
-    cuts = [0, *(np.flatnonzero(ends) + 1).tolist(), len(numbers)]
-    return list(pairwise(cuts))
+    limits = [0, *(np.flatnonzero(ends) + 1).tolist(), len(numbers)]
+    return list(pairwise(limits))
 
 
 def take_by_runs(

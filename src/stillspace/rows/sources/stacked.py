@@ -40,6 +40,7 @@ class StackedSource:
         self.dtype, self.names = first.dtype, first.names
         self.sparse = is_sparse(first)
         self.parallel = all(getattr(part, "parallel", False) for part in self._parts)
+        self.in_memory = any(getattr(part, "in_memory", False) for part in self._parts)
 
     def describe(self) -> str:
         """Return what it is."""

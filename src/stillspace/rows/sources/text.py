@@ -1,8 +1,9 @@
 """CSV and TSV files, plain or packed (.gz), parsed by pyarrow.
 
 A text file tells neither its number of rows nor its types before it is read. So the file is read
-once, when it is opened, into one array of 8 bytes per cell; while it is parsed the text of one
-column block is held besides. No message holds a cell.
+once, when it is opened, into one array of 8 bytes per cell. A file that would take more memory than
+is allowed is refused by a look at its first lines. `to_parquet` writes it as a file that can be
+read a part at a time. No message holds a cell.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from stillspace._checks import bytes_in_words
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.dialect import Dialect, NoNumberError, sniffed
 
-__all__ = ["TextSource", "open_text"]
+__all__ = ["TextSource", "open_text", "to_parquet"]
 
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 """Cells that are missing, in small or capital letters."""
@@ -49,6 +52,8 @@ class TextSource:
     texts: dict[str, list[str]]
     """Columns that were kept beside the numbers (an id, a label), under the words they have."""
     dialect: Dialect
+    in_memory = True
+    """All cells are in memory, and count there."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,6 +89,7 @@ def open_text(
     drop: Sequence[str] = (),
     texts: Sequence[str] = (),
     hidden: bool = False,
+    memory: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> TextSource:
     """Read a table of numbers from a text file.
@@ -103,6 +109,10 @@ def open_text(
         those to keep as text beside the numbers. A name says that there is a header.
     hidden : bool, default=False
         Whether the number of rows is secret. The file then needs a header.
+    memory : int, default=None
+        Bytes that the table may take while it is read. A file that needs more, judged by the
+        length of its first lines, is refused; where the number of rows is secret it is not, since
+        the refusal would tell of it.
     progress : callable, default=None
         Called with the number of bytes that were read, and the size of the file.
     """
@@ -115,8 +125,68 @@ def open_text(
             path, sample, delimiter, decimal, header, encoding, whole=stream.whole, hidden=hidden
         )
         chosen = _chosen(path, dialect, columns, drop, texts)
+        if memory is not None and not hidden:
+            _check_size(path, stream.lines(sample), len(chosen), memory)
         table = _parsed(path, stream, dialect, chosen, tuple(texts))
     return _source(path, table, dialect, chosen, tuple(texts))
+
+
+def to_parquet(
+    path: str | os.PathLike[str], target: str | os.PathLike[str], **options: Any
+) -> Path:
+    """Write the numbers of a text file as Parquet, a part at a time; nothing is overwritten.
+
+    `options` are those of `open_text`, but for `texts`. Columns without names are numbered.
+    """
+    new = Path(target)
+    if new.exists():
+        raise DataFileError(f"{new} exists already and is not overwritten; give a new name.")
+    temporary = new.with_name(f".{new.name}.part")
+    try:
+        _streamed(os.fspath(path), temporary, options)
+        os.link(temporary, new)  # fails if the name was taken meanwhile
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+        msg = f"{new} cannot be written ({why}); nothing was overwritten."
+        raise DataFileError(msg) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return new
+
+
+def _streamed(path: str, temporary: Path, options: dict[str, Any]) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    facts = {name: options.get(name) for name in ("delimiter", "decimal", "header", "encoding")}
+    columns, drop = options.get("columns"), options.get("drop", ())
+    if facts["header"] is None and any(not _is_number(c) for c in (*(columns or ()), *drop)):
+        facts["header"] = True
+    with _Bytes.of(path, None) as stream:
+        sample = stream.peek()
+        dialect = sniffed(path, sample, **facts, whole=stream.whole, hidden=False)
+        chosen = _chosen(path, dialect, columns, drop, ())
+        names = dialect.names or [str(j + 1) for j in range(dialect.n_columns)]
+        names = [names[j] for j in chosen]
+        schema = pa.schema([(name, pa.float64()) for name in names])
+        with pq.ParquetWriter(temporary, schema) as writer:
+            try:
+                for batch in pc.open_csv(stream.arrow(), **_options(path, dialect, chosen, ())):
+                    writer.write_batch(batch.rename_columns(names))
+            except (pa.ArrowInvalid, UnicodeDecodeError, EOFError) as error:
+                raise _error(path, dialect, str(error)) from None
+
+
+def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
+    """Refuse a file whose numbers do not fit; they are held twice while they are turned."""
+    needed = 2 * 8 * lines * columns
+    if needed > memory:
+        words, bound = bytes_in_words(needed), bytes_in_words(memory)
+        msg = (
+            f"{path} is a text file, which is read into memory as a whole; it would take about "
+            f"{words}, and memory is {bound}: write it as Parquet by stillspace convert {path} "
+            "NEW.parquet, or give more memory."
+        )
+        raise DataFileError(msg)
 
 
 def _name_of(given: str | os.PathLike[str] | IO[bytes]) -> str:
@@ -139,7 +209,7 @@ def _source(
             X[k, start : start + batch.num_rows] = batch.column(k).to_numpy(zero_copy_only=False)
         start += batch.num_rows
     names = None
-    if dialect.header_told and dialect.names is not None:
+    if dialect.header_given and dialect.names is not None:
         names = tuple(dialect.names[j] for j in chosen)
     kept = {w: table.column(len(chosen) + k).to_pylist() for k, w in enumerate(texts)}
     kept = {word: ["" if cell is None else cell for cell in cells] for word, cells in kept.items()}
@@ -172,32 +242,46 @@ def _parsed(
     path: str, stream: _Bytes, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
 ) -> Any:
     """Return the table of chosen columns, then the texts; every error is one of ours."""
-    labels = [f"c{j}" for j in range(dialect.n_columns)]
-    words = [labels[dialect.place(path, text)] for text in texts]
-    numbers = [labels[j] for j in chosen]
-    kinds = {name: pa.float64() for name in numbers} | {name: pa.string() for name in words}
     try:
-        return pc.read_csv(
-            stream.arrow(),
-            pc.ReadOptions(
-                column_names=labels,
-                skip_rows=dialect.skipped,
-                block_size=_BLOCK,
-                encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
-            ),
-            pc.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=dialect.quoted),
-            pc.ConvertOptions(
-                column_types=kinds,
-                include_columns=[*numbers, *words],
-                null_values=_null_values(),
-                decimal_point=dialect.decimal,
-            ),
-        )
+        return pc.read_csv(stream.arrow(), **_options(path, dialect, chosen, texts))
     except (pa.ArrowInvalid, UnicodeDecodeError, OSError, EOFError) as error:
         text = str(error)
     if "Empty CSV file" in text:
-        return pa.table({name: pa.array([], kinds[name]) for name in [*numbers, *words]})
+        kinds = _kinds(path, dialect, chosen, texts)
+        return pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
     raise _error(path, dialect, text)
+
+
+def _kinds(
+    path: str, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return the types of the columns to read: the numbers, then the texts."""
+    words = [dialect.place(path, text) for text in texts]
+    return {f"c{j}": pa.float64() for j in chosen} | {f"c{j}": pa.string() for j in words}
+
+
+def _options(
+    path: str, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
+) -> dict[str, Any]:
+    """Return how pyarrow is to read the file."""
+    kinds = _kinds(path, dialect, chosen, texts)
+    return {
+        "read_options": pc.ReadOptions(
+            column_names=[f"c{j}" for j in range(dialect.n_columns)],
+            skip_rows=dialect.skipped,
+            block_size=_BLOCK,
+            encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
+        ),
+        "parse_options": pc.ParseOptions(
+            delimiter=dialect.delimiter, newlines_in_values=dialect.quoted
+        ),
+        "convert_options": pc.ConvertOptions(
+            column_types=kinds,
+            include_columns=list(kinds),
+            null_values=_null_values(),
+            decimal_point=dialect.decimal,
+        ),
+    }
 
 
 def _error(path: str, dialect: Dialect, text: str) -> DataFileError:
@@ -226,7 +310,7 @@ class _Bytes(io.RawIOBase):
         self._raw, self._size, self._close = raw, size, close
         self._packed = packed
         self._ahead = b""
-        self._done = 0
+        self._done = self._sampled = 0
         self.whole = False
         self.progress: Callable[[int, int], None] | None = None
 
@@ -262,19 +346,26 @@ class _Bytes(io.RawIOBase):
         """Return the first bytes, unpacked, and leave them to be read again."""
         self._ahead = self._raw.read(_SAMPLE) or b""
         self._done += len(self._ahead)
+        self._sampled = len(self._ahead)
         if not self._packed:
             self.whole = len(self._ahead) < _SAMPLE
             return self._ahead
         import zlib  # noqa: PLC0415
 
         try:
-            found = zlib.decompressobj(31).decompress(self._ahead, _SAMPLE)
+            unpacked = zlib.decompressobj(31)
+            found = unpacked.decompress(self._ahead, _SAMPLE)
+            self._sampled -= len(unpacked.unconsumed_tail)
         except zlib.error:
             name = getattr(self._raw, "name", "The file")
             msg = f"{name} ends in .gz and is not packed by gzip; rename it, or pack it again."
             raise DataFileError(msg) from None
         self.whole = len(self._ahead) < _SAMPLE and len(found) < _SAMPLE
         return found
+
+    def lines(self, sample: bytes) -> float:
+        """Return about how many lines the file has, by the first ones."""
+        return sample.count(b"\n") * self._size / max(self._sampled, 1)
 
     def arrow(self) -> Any:
         """Return what pyarrow reads from."""

@@ -1,0 +1,71 @@
+"""No row sees its neighbours: the bits of a term are the same with any other rows beside it.
+
+All other rows lie beyond the cut, so that they add exact zeros, near or far, short or empty as they
+may be. What is left of the sum is one term, which may also be asked for by itself.
+"""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad
+from stillspace.parts.queries.curvature import Joint
+from stillspace.rows import Clip, MemoryRows, Sphere
+from tests.conftest import random_basis
+
+CUT, CAP = 0.3, 0.2
+STORED = {"C": np.ascontiguousarray, "F": np.asfortranarray, "csr": sparse.csr_matrix}
+
+
+def table(rng, V, n, squared):
+    """Rows far from V or zero, and one row at this squared distance; its number."""
+    D, r = V.shape
+    X = rng.standard_normal((n, D))
+    X -= (X @ V) @ V.T
+    X += 0.1 * rng.standard_normal((n, r)) @ V.T
+    X[rng.random(n) < 0.2] = 0.0
+    X[rng.random((n, D)) < 0.1] = 0.0  # a sparse row need not store every cell
+    at = int(rng.integers(n))
+    across, along = rng.standard_normal(D), V @ rng.standard_normal(r)
+    across -= V @ (V.T @ across)
+    X[at] = np.sqrt(squared) * across / np.linalg.norm(across)
+    X[at] += np.sqrt(1.0 - squared) * along / np.linalg.norm(along)
+    return X, at
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("bound", [Sphere(), Clip(3.0)], ids=["sphere", "clip"])
+def test_a_term_has_the_bits_of_its_row_alone(rng, stored, bound):
+    for D, r, n in ((5, 1, 17), (13, 3, 70), (40, 4, 600)):
+        V = random_basis(rng, D, r)
+        glad = Glad(D, r, cut=CUT)
+        newton = Joint((glad, Curvature(D, r, CAP, CUT), CurvatureMatrix(D, r, CAP, CUT)))
+        for squared in (1e-12, 1e-6, 2.0**-16, 1e-3, 0.05):
+            X, at = table(rng, V, n, squared)
+            rows = MemoryRows.of(STORED[stored](X)).through(bound)
+            others = (rows.distances(V) < CUT) & (np.arange(n) != at)
+            rows = rows.only(~others)
+            for query in (glad, newton):
+                alone = rows.add(query, V, np.array([at]))
+                assert np.linalg.norm(alone) > 0.0
+                assert np.array_equal(rows.add(query, V, None), alone)
+
+
+def test_near_sparse_rows_do_not_mix(rng):
+    """Eight near rows in a group have one memory for their residuals, and each leaves its own."""
+    D, r, n = 24, 2, 16
+    V = np.zeros((D, r))
+    V[:12, 0] = V[12:, 1] = 1.0 / np.sqrt(12.0)
+    X = np.zeros((n, D))
+    for i in range(n):  # rows of different columns, all near the subspace
+        X[i] = V[:, i % r] * (1.0 + 1e-6 * rng.standard_normal(D))
+    X[:, ::3] *= 1.0 + 1e-6
+    for query in (Glad(D, r), Glad(D, r, cut=CUT)):
+        rows = MemoryRows.of(sparse.csr_matrix(X)).through(Sphere())
+        dense = MemoryRows.of(X).through(Sphere())
+        for i in range(n):
+            one = np.array([i])
+            assert np.array_equal(rows.add(query, V, one), dense.add(query, V, one))
+        np.testing.assert_allclose(
+            rows.add(query, V, None), dense.add(query, V, None), rtol=0.0, atol=1e-10
+        )
