@@ -284,7 +284,9 @@ def test_from_cells_to_a_page(little, tmp_path, monkeypatch):
     kept = [cell for part in cells.values() for cell in part][:3]
     for cell in kept:
         store.save(cell, cell.compute())
-        assert command.measured(store, cell).result["cpu_seconds"] >= 0.0
+    # what is not there is left out: `--partial` shows it without computing anything
+    found = command.measured(store, [*kept, Flags(1000, 99)])
+    assert [m.cell for m in found] == kept
     fake = {
         "n": 3000, "D": 5, "kappa": 300.0, "captured": [0.9], "d2": [0.01], "d2 to PCA": [0.02],
         "groups": [0], "dropped": [0], "cpu_seconds": 0.1,
@@ -298,7 +300,7 @@ def test_from_cells_to_a_page(little, tmp_path, monkeypatch):
     results = RealResults(
         {part: [Measured(c, rest[type(c)](c)) for c in found] for part, found in cells.items()}
     )
-    document = {**results.document(_facts.facts()), "seeds": asdict(seeds)}
+    document = {**results.document(_facts.facts()), "seeds": asdict(seeds), "planned": 10_000}
     assert json.loads(json.dumps(document))["fits"]["development"][0]["table"] == "a/b"
     whats = " ".join(f.what for f in results.figures())
     for word in ("captured share", "private PCA", "leave out", "missing cells", "flagged"):
@@ -315,6 +317,7 @@ def test_from_cells_to_a_page(little, tmp_path, monkeypatch):
     real_page.write_curve(document, page)
     assert "taken as it is" in page.read_text(encoding="utf-8")
     assert text.startswith("# before")
+    assert "of 10000 planned cells" in text
     blocks = [block for block in text.split("\n\n") if block.startswith("|")]
     for block in blocks:
         assert len({line.replace("\\|", "").count("|") for line in block.splitlines()}) == 1
@@ -349,3 +352,5 @@ def test_drawn_check_compares_with_what_was_published(tmp_path):
     again = real_page.with_section(page, text, drawn_check.MARKS)
     assert page == again
     assert page.endswith("## b\n")
+    two = real_page.with_section(page, "## c", real_page.MARKS)
+    assert two.index(real_page.MARKS[1]) < two.index(drawn_check.MARKS[0])

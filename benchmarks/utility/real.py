@@ -168,30 +168,34 @@ def main(arguments: Sequence[str]) -> None:
     store = Store(options.cache / "real")
     parts = all_cells(options.part, seeds, options.quick)
     cells = [cell for part in parts.values() for cell in part]
-    try:
-        progress = Progress(len(cells), monotonic() + options.stop_after)
-        run_cells(cells, store, workers=options.jobs, done=progress)
-    except Enough:
-        print(f"{progress.count} of {len(cells)} cells; call again for the rest.")
-        return
-    results = RealResults(
-        {part: [measured(store, cell) for cell in found] for part, found in parts.items()}
-    )
+    progress = Progress(len(cells), monotonic() + options.stop_after)
+    if not options.partial:
+        try:
+            run_cells(cells, store, workers=options.jobs, done=progress)
+        except Enough:
+            print(f"{progress.count} of {len(cells)} cells; call again for the rest.")
+            return
+    results = RealResults({part: measured(store, found) for part, found in parts.items()})
     print(real_page.text(results))
-    document = {**results.document(facts()), "seeds": asdict(seeds)}
+    document = {**results.document(facts()), "seeds": asdict(seeds), "planned": len(cells)}
     for path in options.json:
         write_json(path, document)
     if options.write:
-        write_json(HERE / "real.json", document)
-        real_picture.draw(document, HERE / "real.png", DOCS / "table-size.png")
-        real_page.write(document, HERE / "README.md")
-        real_page.write_curve(document, DOCS / "table-size.md")
+        publish(document)
 
 
-def measured(store: Store, cell: Any) -> Measured:
-    result = store.load(cell)
-    assert result is not None, f"{cell.label} was computed but is not in the store"
-    return Measured(cell, result)
+def publish(document: dict[str, Any]) -> None:
+    """Write the file, the figures, the page's section and the curve in docs/table-size.md."""
+    write_json(HERE / "real.json", document)
+    real_picture.draw(document, HERE / "real.png", DOCS / "table-size.png")
+    real_page.write(document, HERE / "README.md")
+    real_page.write_curve(document, DOCS / "table-size.md")
+
+
+def measured(store: Store, cells: Sequence[Any]) -> list[Measured]:
+    """Return the cells that the store holds."""
+    found = ((cell, store.load(cell)) for cell in cells)
+    return [Measured(cell, result) for cell, result in found if result is not None]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -207,10 +211,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--stop-after", type=float, default=float("inf"), metavar="SECONDS",
         help="stop then; a later call goes on where this one stopped",
     )  # fmt: skip
+    parser.add_argument(
+        "--partial", action="store_true", help="compute nothing: show what earlier calls computed"
+    )
     parser.add_argument("--cache", type=Path, default=Path(".cache/utility"), metavar="FOLDER")
     options = parser.parse_args(arguments)
     if options.write and (options.quick or options.part):
-        parser.error("--write needs the whole run: leave out --quick and --part.")
+        parser.error("--write needs all parts: leave out --quick and --part.")
     return options
 
 

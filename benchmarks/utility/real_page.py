@@ -55,9 +55,10 @@ Success is counted over tables with n ≥ {large}.
 
 **Methods.** "{default}" is `PrivateRobustPCA(2, epsilon=ε, delta=δ)`: nothing is known of the
 table. "{units}" gets the frame's centre and scale, which nobody can know. The methods of others
-get them, too, because they have no way to find units. Shown are medians over seeds of the noise:
-{unknown} on clean tables for "{default}" and {clean} for the others, {planted} with bad rows. With
-ε = 2 and bad rows only "{units}" was run.
+get them, too, because they have no way to find units. Private units differ a little from those of
+the frame, and so does the best subspace: d² of "{default}" contains that difference. Shown are
+medians over seeds of the noise: {unknown} on clean tables for "{default}" and {clean} for the
+others, {planted} with bad rows. With ε = 2 and bad rows only "{units}" was run.
 
 {methods}
 
@@ -107,8 +108,8 @@ def with_section(page: str, made: str, marks: tuple[str, str]) -> str:
         before, rest = page.split(begin, 1)
         after = rest.split(end, 1)[1]
     else:
-        before, found, rest = page.partition("\n## ")
-        after = found + rest
+        at = min(i for i in (page.find("\n## "), page.find("\n<!-- "), len(page)) if i >= 0)
+        before, after = page[:at], page[at:]
     return f"{before.rstrip()}\n\n{begin}\n\n{made}\n\n{end}\n\n{after.lstrip()}"
 
 
@@ -139,6 +140,13 @@ def section(document: dict[str, Any]) -> str:
         f"Taken {facts_line(document['facts'])} All cells together took "
         f"{document['cpu_seconds'] / 60:.0f} minutes of one core.\n"
     )
+    if document["cells"] < document["planned"]:
+        taken += (
+            f"\n**Not everything was run**: {document['cells']} of {document['planned']} planned "
+            "cells (a method on a table, with bad rows or without). The counts of tables below say "
+            "how many were. `python -m benchmarks.utility.real --write` computes the rest.\n"
+        )
+    taken += "".join(f"\n{note}\n" for note in document.get("notes", ()))
     figures = [Figure(**figure) for figure in document["figures"]]
     return "\n".join(
         (
@@ -255,7 +263,7 @@ def every_table(fits: dict[str, list[dict[str, Any]]]) -> str:
             for method, epsilon in ((DEFAULT, 1.0), (DEFAULT, 4.0), (UNITS, 1.0)):
                 same = {"table": fit["table"], "kind": CLEAN, "r": 2}
                 found = chosen(fits[part], method=method, epsilon=epsilon, **same)
-                line.append(f"{_medians(found, 'captured')[0]:.3f}")
+                line.append(f"{_medians(found, 'captured')[0]:.3f}" if found else "–")
             line.append(f"{np.median(fit['dropped']):.0f}")
             lines.append(line)
     header = (

@@ -93,7 +93,7 @@ class RealResults:
     def _standardiser(self, part: str) -> Iterator[Figure]:
         found = self.by_table(part, kind=CLEAN, method="standardised", epsilon=1.0)
         known = self.by_table(part, kind=CLEAN, method="standardised, known", epsilon=1.0)
-        large = [t for t, m in found.items() if m.result["kappa"] >= 120]
+        large = [t for t, m in found.items() if m.result["kappa"] >= 120 and t in known]
         if not large:
             return
         cost = [1 - found[t].median("captured") / known[t].median("captured") for t in large]
@@ -113,7 +113,7 @@ class RealResults:
         return [
             m.median("d2") <= 2.0 * ideal[m.cell.table].median("d2") + 0.02
             for m in fits
-            if m.result["n"] >= LARGE_TABLE
+            if m.result["n"] >= LARGE_TABLE and m.cell.table in ideal
         ]
 
     def _planted(self, part: str) -> Iterator[Figure]:
@@ -138,8 +138,9 @@ class RealResults:
             for epsilon in (1.0, 2.0, 4.0):
                 ours = self.by_table(part, kind=CLEAN, method=UNITS, epsilon=epsilon)
                 pca = self.by_table(part, kind=CLEAN, method=PCA, epsilon=epsilon)
-                for t, m in ours.items():
-                    ratios.append((target, m.median(target) / pca[t].median(target), t, epsilon))
+                for t in ours.keys() & pca.keys():
+                    ratio = ours[t].median(target) / pca[t].median(target)
+                    ratios.append((target, ratio, t, epsilon))
         for target, name in (("d2", "the robust optimum"), ("d2 to PCA", "PCA's optimum")):
             values = [r[1:] for r in ratios if r[0] == target]
             if not values:
@@ -176,10 +177,11 @@ class RealResults:
         for method in (DEFAULT, UNITS):
             complete = self.by_table(part, kind=CLEAN, method=method, epsilon=4.0)
             holes = self.by_table(part, kind=CLEAN, method=f"{method}, 10 % missing", epsilon=4.0)
-            if not holes:
+            if not holes.keys() & complete.keys():
                 continue
-            ratios = [m.median("d2") / complete[t].median("d2") for t, m in holes.items()]
-            shares = [m.median("captured") for m in holes.values()]
+            both = holes.keys() & complete.keys()
+            ratios = [holes[t].median("d2") / complete[t].median("d2") for t in both]
+            shares = [holes[t].median("captured") for t in both]
             yield Figure(
                 f"{part}: 10 % missing cells, ε = 4, {method}: d² over that of complete rows",
                 "–",
@@ -229,6 +231,7 @@ class RealResults:
         return {
             "schema": 1,
             "facts": known,
+            "cells": len(every),
             "cpu_seconds": round(sum(m.result["cpu_seconds"] for m in every)),
             "figures": [asdict(figure) for figure in self.figures()],
             "successes": self._success_table(),
