@@ -11,7 +11,7 @@ from benchmarks.utility.page import figures_table, markdown, number, text_of
 from benchmarks.utility.planted import CLEAN, KINDS
 from benchmarks.utility.real_results import CAPTURED, CURVE, LARGE_TABLE, RealResults, nominal
 from benchmarks.utility.results import Figure
-from benchmarks.utility.table_fits import ADAPTIVE, COINPRESS, DEFAULT, KENDALL, PCA, UNITS
+from benchmarks.utility.table_fits import ADAPTIVE, DEFAULT, KENDALL, PCA, UNITS
 
 MARKS = ("<!-- real tables: begin -->", "<!-- real tables: end -->")
 CURVE_MARKS = ("<!-- curve: begin -->", "<!-- curve: end -->")
@@ -74,7 +74,6 @@ METHODS = (
         "Düngler and Sanyal 2025 (arXiv 2508.10879); for r = 1 it is DP-PCA of Liu, Kong, Jain and "
         "Oh 2022 (`oja.py`)",
     ),
-    (COINPRESS, "Biswas, Dong, Kamath and Ullman 2020 (`coinpress.py`)"),
     (
         "ROBPCA, MCD",
         "not private: Hubert, Rousseeuw and Vanden Branden 2005; scikit-learn's `MinCovDet` "
@@ -162,7 +161,8 @@ def section(document: dict[str, Any]) -> str:
             "\n### Bad rows: tables on which the fit succeeds, and geometric-mean d²\n",
             planted_table(document),
             "\n### Methods of others, development tables\n",
-            "Geometric-mean d² over tables, all with units given; DP-PCA is the row for r = 1.\n",
+            "Geometric-mean d² over the tables on which all methods were run, with units given. "
+            "For r = 1 k-DP-PCA is DP-PCA.\n",
             others_table(document["fits"].get("others", []), document["fits"]["development"]),
             "\n### Without privacy\n",
             f"Tables captured by the bad rows (d² > {CAPTURED:g} to the fit of the same method on "
@@ -223,20 +223,26 @@ def planted_table(document: dict[str, Any]) -> str:
 
 
 def others_table(others: Sequence[dict[str, Any]], ours: Sequence[dict[str, Any]]) -> str:
-    lines = []
+    """Return geometric-mean d² over the tables on which all methods of a block were run."""
     kinds = list(dict.fromkeys(f["kind"] for f in others))
-    names = [(1, UNITS), (1, PCA), (1, ADAPTIVE)]
-    names += [(2, UNITS), (2, PCA), (2, ADAPTIVE), (2, KENDALL), (2, COINPRESS)]
-    for r, method in names:
-        line = [str(r), "ours" if method == UNITS else method]
-        for kind in kinds:
-            for epsilon in (1.0, 4.0):
+    columns = [(kind, epsilon) for kind in kinds for epsilon in (1.0, 4.0)]
+    blocks = {1: (UNITS, PCA, ADAPTIVE), 2: (UNITS, PCA, ADAPTIVE, KENDALL)}
+    lines = []
+    for r, methods in blocks.items():
+        found = {method: [str(r), "ours" if method == UNITS else method] for method in methods}
+        counts = [str(r), "tables"]
+        for kind, epsilon in columns:
+            d2 = {}
+            for method in methods:
                 source = ours if (r, method) == (2, UNITS) else others
                 fits = chosen(source, kind=kind, method=method, epsilon=epsilon, r=r)
-                line.append(number(_gm(_medians(fits, "d2"))) if fits else "–")
-        lines.append(line)
-    header = ("r", "method", *(f"{kind}, ε = {e}" for kind in kinds for e in (1, 4)))
-    return markdown(header, lines)
+                d2[method] = {f["table"]: float(np.median(f["d2"])) for f in fits}
+            common = set.intersection(*(set(tables) for tables in d2.values()))
+            counts.append(str(len(common)))
+            for method, line in found.items():
+                line.append(number(_gm([d2[method][t] for t in common])) if common else "–")
+        lines += [*found.values(), counts]
+    return markdown(("r", "method", *(f"{kind}, ε = {e:g}" for kind, e in columns)), lines)
 
 
 def robust_table(robust: dict[str, dict[str, dict[str, dict[str, float]]]]) -> str:
