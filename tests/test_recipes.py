@@ -15,6 +15,7 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.schedules import Geometric, Halving
 from stillspace.parts.stops import Converged, Never
 from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.metrics import subspace_error
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan, RunStart, WishartStart
 from stillspace.plans.release import Release
 from stillspace.privacy import GaussianCurve, Guarantee, mu_from_budget, privacy_curve
@@ -384,6 +385,10 @@ def test_dp_pca_as_printed_is_the_wishart_mechanism_without_a_promise():
     result = run(plan, MemoryRows.prepare(X), seeded_generator(0))
     assert result.event == plan.event()
     assert result.V.shape == (BUDGET.D, BUDGET.r)
+    G = seeded_generator(0).standard_normal((BUDGET.D + 1, BUDGET.D))
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    M = unit.T @ unit / BUDGET.n + 3 / (2 * BUDGET.n * BUDGET.epsilon) * (G.T @ G)
+    assert subspace_error(result.V.T, np.linalg.eigh(M)[1][:, -BUDGET.r :].T) < 1e-12
     with pytest.raises(NotAccountedError, match="Wishart"):
         make_plan("dp-ggd", BUDGET, start="wishart")
     with pytest.raises(NotAccountedError, match="Wishart"):

@@ -5,7 +5,7 @@ NeurIPS 2022 (arXiv 2205.13709), for one component. k-DP-PCA: Düngler and Sanya
 Algorithm for Differentially Private k-PCA with Adaptive Noise", NeurIPS 2025 (arXiv 2508.10879):
 DP-PCA on one k-th of the rows per component, each after projecting out the components before.
 
-Written from the papers' descriptions; neither has code that could be run here. A batch is halved.
+Written from public descriptions of the papers, not from their pseudocode. A batch is halved.
 The first half tells the spread of the gradients `g = x(x·w)`: the largest eigenvalue of the
 covariance of g in each of k groups of rows, as a noisy histogram over octaves, the fullest bin
 counts. The second half gives the mean of g: each coordinate is cut to a range around the fullest

@@ -29,6 +29,10 @@ class AsItIsWarning(UserWarning):
     """A private fit took the rows as they are: their centre and units may decide the result."""
 
 
+class LeftOutWarning(UserWarning):
+    """A private fit left a group of rows out: the group may be a real minority."""
+
+
 class SeededNoiseWarning(UserWarning):
     """The noise of a private fit was seeded: for experiments only."""
 

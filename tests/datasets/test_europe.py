@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reproduction.europe import onto_map, wishart_pca
+from reproduction.europe import onto_map
 
 from stillspace.datasets import load_popres, make_europe, make_genotypes
 
@@ -83,15 +83,3 @@ def test_correlation_is_one_for_a_turned_map_and_zero_for_none(rng):
     assert seen == pytest.approx(1.0)
     unit = (places - places.mean(axis=0)) / np.linalg.norm(places - places.mean(axis=0))
     np.testing.assert_allclose(onto, unit, atol=1e-12)
-
-
-def test_the_wishart_mechanism_is_the_published_one():
-    """Against a dense matrix of the same draws: XᵀX/n + G Gᵀ · 3/(2nε)."""
-    rng = np.random.default_rng(5)
-    X = rng.standard_normal((80, 12)).astype(np.float32) * np.linspace(3, 1, 12, dtype=np.float32)
-    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
-    G = np.random.default_rng(9).standard_normal((12, 13), dtype=np.float32)
-    M = unit.T @ unit / 80 + 3 / (2 * 80 * 0.5) * (G @ G.T)
-    top = np.linalg.eigh(M)[1][:, -2:]
-    made = wishart_pca(X, 0.5, 2, np.random.default_rng(9))
-    np.testing.assert_allclose(np.linalg.svd(made @ top)[1], 1.0, atol=1e-4)

@@ -213,7 +213,7 @@ def test_public_arguments_are_assumptions():
     assert "center" in text
     assert "given start" in text
     assert "3 rows" in text
-    assert "up to 3 rows of a person replaced by others" in str(fit.privacy_)
+    assert "up to 3 rows of a person are replaced by others" in str(fit.privacy_)
 
 
 def test_as_printed_says_what_it_is():

@@ -1,13 +1,16 @@
 """The look for outliers: what it proposes, what it takes for a group, and what it leaves out."""
 
+import warnings
 from dataclasses import replace
 from math import cos, pi, sqrt
 
 import numpy as np
 import pytest
 
+from stillspace import PrivateRobustPCA
 from stillspace._frozen import FrozenArray
 from stillspace.datasets import make_haystack
+from stillspace.exceptions import LeftOutWarning
 from stillspace.methods.outlier_look import (
     STANDARD,
     OutlierLook,
@@ -190,6 +193,15 @@ def test_a_tight_group_is_left_out_and_told(share, two_sided):
     # the moment is that of the kept rows: 400 entries within 5 standard deviations
     want = X[~gone].T @ X[~gone] / len(X)
     assert np.max(np.abs(end.moment.value - want)) < 5.0 * end.moment.sd
+
+
+def test_a_fit_says_that_it_left_a_group_out():
+    X, _, _ = with_cluster(0.3)
+    with pytest.warns(LeftOutWarning, match=r"About (29|30|31)\.\d% of the rows .* PrivatePCA"):
+        PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftOutWarning)
+        PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(with_cluster(0.0)[0])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -298,3 +298,29 @@ def test_a_fit_waits_for_a_worker_as_long_as_was_stated(path):
         rows = table.as_rows().through(Sphere())
         with pytest.raises(RuntimeError, match=r"No worker was alive for 0\.5 seconds"):
             rows.distances(np.eye(D, 2))
+
+
+def test_a_round_that_was_asked_while_no_worker_was_alive_goes_on(path):
+    """Dask lets tasks wait for a worker that is gone, although others may do them."""
+    with (
+        distributed.LocalCluster(
+            n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        rows = on_cluster(path, partitions=2).as_rows().through(Sphere())
+        cluster.scale(1)
+        want = rows.distances(np.eye(D, 2))
+        pool = rows.table.pool
+        pool._kept = dict.fromkeys(pool._kept, "inproc://a-worker-that-is/gone")
+        cluster.scale(0)
+        while cluster.scheduler.workers:
+            time.sleep(0.01)
+        found = []
+        asking = threading.Thread(target=lambda: found.append(rows.distances(np.eye(D, 2))))
+        asking.start()
+        time.sleep(0.5)
+        cluster.scale(1)
+        asking.join(timeout=60)
+        assert not asking.is_alive()
+        assert np.array_equal(found[0], want)

@@ -51,7 +51,12 @@ from stillspace.estimators._width import (
     chosen_sketch,
     narrowed_width,
 )
-from stillspace.exceptions import AsItIsWarning, NotAccountedError, SeededNoiseWarning
+from stillspace.exceptions import (
+    AsItIsWarning,
+    LeftOutWarning,
+    NotAccountedError,
+    SeededNoiseWarning,
+)
 from stillspace.methods.newton.routes import error_in_words
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.plans.fixed import GivenStart, fingerprint
@@ -86,6 +91,10 @@ _COLLAPSED = (
     "Nearly all rows point in one direction from the centre, so the other components rest on very "
     "little. A column in large units or an unknown centre often causes this. Give center and "
     "scale, or leave both at 'auto'."
+)
+_LEFT_OUT = (
+    "About {:.1%} of the rows sit together, away from the others, and were left out as outliers; "
+    "if they are a real minority, use PrivatePCA, which keeps all rows. See left_out_."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
@@ -179,6 +188,9 @@ class PrivateEstimator(SubspaceEstimator):
         )
         if self._collapsed(result):
             warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
+        if self.left_out_:
+            share = sum(group.share for group in self.left_out_)
+            warn(_LEFT_OUT.format(share), LeftOutWarning, stacklevel=3)
         if self.random_state is not None:
             msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
             warn(msg, SeededNoiseWarning, stacklevel=3)

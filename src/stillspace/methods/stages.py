@@ -257,7 +257,7 @@ def _without(V: FloatArray, dropped: npt.NDArray[np.bool_]) -> FloatArray:
     if np.linalg.matrix_rank(kept) < V.shape[1]:
         return V
     left, _, right = np.linalg.svd(kept, full_matrices=False)
-    return np.asarray(left @ right)
+    return np.where(dropped[:, None], 0.0, left @ right)  # exactly zero, whatever rounding says
 
 
 def _widened(

@@ -27,6 +27,10 @@ RETRIES = 5
 Recipes = Callable[[int], tuple[Sealed, list[Any]]]
 
 
+class _WorkerGoneError(Exception):
+    """A worker that kept parts is no longer there: the round is asked again."""
+
+
 class Pool:
     """A client, and which worker keeps which part."""
 
@@ -77,9 +81,13 @@ class Pool:
         self, keys: dict[int, str], tasks: dict[int, Sealed], recipes: Recipes, entries: int = 0
     ) -> list[Any]:
         """Return what is found for every part, in order; sums may come back added up."""
-        if 16 * entries * len(tasks) > TREE_BYTES:
-            return self._by_tree(keys, tasks, recipes)
-        return [answer.found for answer in self._answers(keys, tasks, recipes)]
+        while True:  # a round that lost a worker is asked again, without that worker
+            try:
+                if 16 * entries * len(tasks) > TREE_BYTES:
+                    return self._by_tree(keys, tasks, recipes)
+                return [answer.found for answer in self._answers(keys, tasks, recipes)]
+            except _WorkerGoneError:
+                continue
 
     def _answers(
         self, keys: dict[int, str], tasks: dict[int, Sealed], recipes: Recipes
@@ -137,7 +145,8 @@ class Pool:
                 break
             except TimeoutError:
                 pending = [future for future in pending if not future.done()]
-            alive = bool(self.client.scheduler_info(n_workers=1)["workers"])
+            alive = set(self.client.scheduler_info(n_workers=-1)["workers"])
+            self._forget_the_dead(alive, futures)
             idle = None if alive else (idle or time.monotonic())
             if idle is not None and time.monotonic() - idle > self._wait:
                 msg = (
@@ -146,6 +155,18 @@ class Pool:
                 )
                 raise RuntimeError(msg)
         return list(self.client.gather(futures))
+
+    def _forget_the_dead(self, alive: set[str], futures: list[Any]) -> None:
+        """Have a round asked again if a worker that kept parts is gone and another one is there.
+
+        Dask itself gives the tasks of a lost worker to others, with one exception: a task that
+        was submitted for a lost worker while no worker was alive waits for that one for ever.
+        """
+        left = {part: worker for part, worker in self._kept.items() if worker in alive}
+        if alive and len(left) < len(self._kept):
+            self._kept = left
+            self.client.cancel(futures, force=True)
+            raise _WorkerGoneError
 
     def _introduce(self) -> None:
         """Have every worker prove that it computes the same bits."""
