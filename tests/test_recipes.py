@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import Polar
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.schedules import Geometric, Halving
 from stillspace.parts.stops import Converged, Never
 from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.metrics import subspace_error
 from stillspace.plans.fixed import GivenStart, MomentStart, Plan, RunStart, WishartStart
 from stillspace.plans.release import Release
 from stillspace.privacy import GaussianCurve, Guarantee, mu_from_budget, privacy_curve

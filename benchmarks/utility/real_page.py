@@ -63,8 +63,9 @@ others, {planted} with bad rows. With ε = 2 and bad rows only "{units}" was run
 {methods}
 
 All of them but MCD are our implementations, written from descriptions of the papers and
-calibrated by us to the same (ε, δ). Where a constant had to be chosen, the file says which and how. They were made for
-other tasks than tables with bad rows, and their authors might choose otherwise.
+calibrated by us to the same (ε, δ). Where a constant had to be chosen, the file says which and
+how. They were made for other tasks than tables with bad rows, and their authors might choose
+otherwise.
 """
 
 METHODS = (
