@@ -517,7 +517,7 @@ def test_a_demo_that_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "d").write_text("a file")
     result = run("demo", "--out", tmp_path / "d")
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: ")
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
     assert "Traceback" not in result.output
 
 

@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA, RobustPCA
-from stillspace.exceptions import BudgetError
+from stillspace.exceptions import BudgetError, JournalError
 from stillspace.models import load_model, save_model
 from stillspace.parts.schedules import Halving
 from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee
@@ -53,7 +53,7 @@ def seeds(kind, part):
 def clear(error):
     """Whether an error is one that a user is meant to see: a sentence, and no record in it."""
     text = str(error)
-    kinds = (ValueError, TypeError, NotFittedError, OSError, BudgetError)
+    kinds = (ValueError, TypeError, NotFittedError, OSError, BudgetError, JournalError)
     assert isinstance(error, kinds), repr(error)
     assert not isinstance(error, UnicodeError | RecursionError | json.JSONDecodeError), repr(error)
     assert len(text) >= 10, repr(error)
@@ -99,8 +99,9 @@ ESTIMATORS = (PrivateRobustPCA, PrivatePCA, RobustPCA)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_parameters(part):
+def test_parameters(part, tmp_path, monkeypatch):
     """One to three parameters are anything at all."""
+    monkeypatch.chdir(tmp_path)  # a word may be the name of a journal, which is then made
     for seed in seeds("parameters", part):
         rng = random.Random(seed)
         kind = rng.choice(ESTIMATORS)

@@ -23,7 +23,7 @@ from stillspace.methods.standardiser.belief import (
     first_edges,
 )
 from stillspace.methods.standardiser.histogram import on_simplex, spread
-from stillspace.methods.standardiser.hypotheses import t3_below
+from stillspace.methods.standardiser.hypotheses import t3_below, within
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries.columns import ColumnCounts, octave_edges
@@ -165,6 +165,13 @@ def test_public_facts_decide():
 
 
 # --- the method ----------------------------------------------------------------------------
+
+
+def test_laws_inside_the_narrowest_bin_have_a_scale():
+    laws = within(0.0, 5e-324, 0.0)
+    assert np.all(laws.scale > 0.0)
+    masses = laws.masses(np.array([0.0, 5e-324, 1.0]))
+    np.testing.assert_allclose(masses.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 1e6])

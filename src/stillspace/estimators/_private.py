@@ -447,14 +447,18 @@ class PrivateEstimator(SubspaceEstimator):
         given_vectors = any(
             not (v is None or isinstance(v, str)) for v in (self.center, self.scale)
         )
+        named = {
+            "center and scale": given_vectors,
+            "radius": self.radius is not None,
+            "bounds": self.bounds is not None,
+            "missing_code": self.missing_code is not None,
+            "the list of labels": self.labels is not None,
+            "the given start": given,
+        }
+        some = ", ".join(name for name, there in named.items() if there)
         stated.append(
             "all parameters of the fit"
-            + (", center and scale" if given_vectors else "")
-            + (", radius" if self.radius is not None else "")
-            + (", bounds" if self.bounds is not None else "")
-            + (", missing_code" if self.missing_code is not None else "")
-            + (", the list of labels" if self.labels is not None else "")
-            + (", the given start" if given else "")
+            + (f" ({some})" if some else "")
             + " are public, not computed from these rows"
         )
         if self.nonfinite == "raise":

@@ -143,9 +143,13 @@ def first_hypotheses(least: int, most: int) -> Hypotheses:
     return replace(found, prior=found.prior - logsumexp(found.prior))
 
 
+LEAST_OCTAVE = -1000.0
+"""Of the scale of a law: a bin may be as narrow as 2⁻¹⁰⁷⁴, and no scale may be 0."""
+
+
 def within(low: float, high: float, prior: float) -> Hypotheses:
     """Return hypotheses of cells that are all in one bin, with this weight together."""
-    octave = np.log2(high - low) - np.arange(1.0, DEPTH + 1.0)
+    octave = np.maximum(np.log2(high - low) - np.arange(1.0, DEPTH + 1.0), LEAST_OCTAVE)
     one = np.ones(DEPTH)
     return _filled(one * (low + high) / 2.0, (high - low) / 2.0, octave, 0.0, prior - np.log(DEPTH))
 
