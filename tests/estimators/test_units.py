@@ -147,7 +147,7 @@ def test_ranges_are_expectations_not_limits(table):
         kept = np.delete(np.arange(6), fit.dropped_columns_)
         assert len(kept) >= 5
         assert np.all(np.abs(np.log2(fit.scale_[kept] / UNITS[kept])) < 1.0)
-        assert any(", bounds" in text for text in fit.privacy_.assumptions)
+        assert any("(bounds)" in text for text in fit.privacy_.assumptions)
     method = fit.plan_.stages[0].plan.method
     assert isinstance(method, Standardiser)
     np.testing.assert_array_equal(method.bounds.array, wrong)
