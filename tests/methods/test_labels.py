@@ -162,4 +162,5 @@ def test_wrong_labels_are_refused_in_words(table, changed, message):
 
 
 def test_y_is_ignored_without_a_list(table):
-    PrivatePCA(2, center=None, scale=None, epsilon=1.0).fit(table[0], "ignored")
+    fit = PrivatePCA(2, center=None, scale=None, epsilon=1.0).fit(table[0], "ignored")
+    assert fit.score_map_ is None
