@@ -33,7 +33,7 @@ from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run
 from stillspace.run.journal import Journal
-from stillspace.search import DimensionProfile, chosen, outside, recentred
+from stillspace.search import DimensionProfile, chosen, recentred
 from stillspace.search.candidates import Loss
 from stillspace.search.missing import RULE as MISSING
 from stillspace.search.missing import filled_by_neighbours, filled_from_subspace
@@ -107,7 +107,7 @@ def fitted(task: Task, X: Any, rng: np.random.Generator, search_rng: np.random.G
     unit = np.ones(D) if scale is None else scale
     counts, options = np.ones(n, dtype=bool), task.options
     if searching and start is not None:
-        counts = counted(X, rows, start, unit, task.missing)
+        counts = counted(X, start, unit, task.missing)
         options = {**start.options(), **options}
     plan = fixed_plan(task.algorithm, Facts(n, D, r), **options)
     if task.algorithm == "auto":
@@ -130,8 +130,7 @@ def _started(
     V = best.components.T
     if sample.space is not None and sample.whole and task.algorithm == "auto":
         rows = MemoryRows.prepare(sample.rows, center=found.center)
-        counts = outside(sample.rows, found.clumps)
-        counts &= rows.lengths() * rows.distances(V) < best.reach
+        counts = found.counts(sample.rows)
         options = {"start": V.T, **solver_options(best, found.floor), **task.options}
         n, k = sample.rows.shape
         plan = fixed_plan("auto", Facts(n, k, task.r), **options)
@@ -168,8 +167,8 @@ def fitted_with_holes(
         about = filled_from_subspace(known, components.T, found.along, found.noise)
         center = done.center
         if finding and done.start is not None:
-            reach = done.start.best.reach
-            shift = recentred(about[done.counts], np.zeros(len(center)), V, reach)
+            cut = done.start.best.cut
+            shift = recentred(about[done.counts], np.zeros(len(center)), V, cut)
             center = center + shift * done.scale
         filled = np.where(holes, about * done.scale + done.center, X)
         rows = MemoryRows.prepare(filled, center=center, scale=done.scale).only(done.counts)

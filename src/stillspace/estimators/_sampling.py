@@ -21,11 +21,11 @@ from stillspace.search import (
     Found,
     chosen,
     filtered_search,
-    outside,
     profile,
     recentred,
 )
 from stillspace.search.candidates import Loss
+from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.dimension import MOST_COMPONENTS, PROFILE_ROWS
 from stillspace.search.row_space import Cells, RowSpace, shortening, unit_rows
 from stillspace.search.starts import search_rows
@@ -126,6 +126,9 @@ class Start:
     candidates: tuple[Candidate, ...]
     clumps: tuple[Clump, ...]
     floor: float
+    far_out: Outlyingness | None
+    """Tells rows that lie too far out, about `middle` and in units of the scale."""
+    middle: FloatArray
 
     @property
     def best(self) -> Candidate:
@@ -153,9 +156,8 @@ def searched(
     if not finding:
         return found
     best = chosen(found.candidates)
-    S = sample.rows[outside(sample.rows, found.clumps)]
-    point = recentred(S, found.center, best.components.T, best.reach)
-    return replace(found, center=point)
+    S = sample.rows[found.counts(sample.rows)]
+    return replace(found, center=recentred(S, found.center, best.components.T, best.cut))
 
 
 def start_of(sample: Sample, found: Found, V: FloatArray) -> Start:
@@ -165,27 +167,35 @@ def start_of(sample: Sample, found: Found, V: FloatArray) -> Start:
     candidates = found.candidates
     bases = sample.vectors(np.concatenate([V.T, *(c.components for c in candidates)]).T)
     start, *components = np.split(bases, 1 + len(candidates))
+    far_out = found.far_out
+    if far_out is not None and sample.space is not None:
+        middle = sample.vectors(far_out.middle[:, None])[0]
+        far_out = far_out.along(sample.vectors(far_out.directions.T), middle)
     return Start(
         center,
         np.linalg.qr(start.T)[0].T,
         tuple(replace(c, components=W) for c, W in zip(candidates, components, strict=True)),
         tuple(replace(c, center=at) for c, at in zip(found.clumps, clump_centers, strict=True)),
         found.floor,
+        far_out,
+        sample.middle,
     )
 
 
 def counted(
-    X: Any, rows: MemoryRows, start: Start, scale: FloatArray, missing: float | None
+    X: Any, start: Start, scale: FloatArray, missing: float | None
 ) -> npt.NDArray[np.bool_]:
-    """Return which rows are within reach of the start's subspace, with one row of each clump."""
-    counts = np.ones(rows.n_rows, dtype=bool)
-    best = start.best
-    if best.reach < np.inf:
-        counts &= rows.lengths() * rows.distances(best.components.T) < best.reach
-    for clump in start.clumps:
-        blocks = Affine.of(clump.center, scale, missing).blocks(X)
-        near = np.concatenate([np.linalg.norm(block, axis=1) <= clump.radius for block in blocks])
-        counts[np.flatnonzero(near)[1:]] = False
+    """Return which rows do not lie too far out, with one row of each clump."""
+    centers = [(clump.center - start.middle) / scale for clump in start.clumps]
+    kept, members = [], [[] for _ in centers]
+    for block in Affine.of(start.middle, scale, missing).blocks(X):
+        everything = np.ones(len(block), dtype=bool)
+        kept.append(everything if start.far_out is None else start.far_out.keeps(block))
+        for found, clump, at in zip(members, start.clumps, centers, strict=True):
+            found.append(np.linalg.norm(block - at, axis=1) <= clump.radius)
+    counts = np.concatenate(kept)
+    for found in members:
+        counts[np.flatnonzero(np.concatenate(found))[1:]] = False
     return counts
 
 

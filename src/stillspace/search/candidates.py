@@ -15,14 +15,14 @@ from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.rows.threads import one_blas_thread
 from stillspace.run import run
-from stillspace.search.cuts import cut_of, distances, nearest, reach_of
+from stillspace.search.cuts import SMALLEST_CUT, cut_of, distances, nearest
 from stillspace.search.starts import pca, ransac, tyler, tyler_applies
 
 Loss: TypeAlias = Literal["glad", "redescending"]
 LOSSES: tuple[Loss, ...] = ("redescending", "glad")
 
-_End: TypeAlias = tuple[FloatArray, float, float]
-"""A basis (D, r), the cut and the reach."""
+_End: TypeAlias = tuple[FloatArray, float]
+"""A basis (D, r) and the cut."""
 
 _GLAD_STEPS, _CUT_ROUNDS, _CUT_STEPS, _TOL = 20, 3, 10, 1e-5
 SAME_ANGLE = 0.05
@@ -33,6 +33,8 @@ OTHER_ANGLE = 0.5
 
 _RIVAL = 1.02
 """An end is a rival if its mean or its median distance is at most this times that of the best."""
+
+FLOOR_QUANTILE = 0.5
 
 CLEARLY = 0.9
 """An end is clearly nearer if its median or its lower quartile is below this part of another's."""
@@ -48,8 +50,6 @@ class Candidate:
     """(r, D), orthonormal rows."""
     cut: float
     """Distance on the sphere up to which rows counted; infinite for GLAD."""
-    reach: float
-    """Distance of rows as they are up to which they counted; infinite if the cut says it all."""
     cost: float
     """Mean distance of the sample's scaled rows: GLAD's cost."""
     median: float
@@ -90,7 +90,7 @@ def _search(
     also: FloatArray | None,
 ) -> list[Candidate]:
     if len(U) <= r:
-        end = (_any_basis(U, r), inf, inf)
+        end = (_any_basis(U, r), inf)
         return [replace(_candidate("pca", end, U, size), kept=True)]
     starts = {"pca": pca(U, r)}
     if tyler_applies(*U.shape):
@@ -98,7 +98,7 @@ def _search(
     starts["ransac"] = ransac(U, r, rng)
     if also is not None:
         starts["pairs"] = also
-    ends = _ends(U, size, starts, loss, rng)
+    ends = _ends(U, starts, loss, rng)
     found = [_candidate(name, end, U, size) for name, end in ends.items()]
     if loss == "glad":
         best = min(found, key=lambda c: c.cost)
@@ -108,16 +108,16 @@ def _search(
     return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
 
 
-def refined(V: FloatArray, U: FloatArray, lengths: FloatArray, loss: Loss) -> FloatArray:
+def refined(V: FloatArray, U: FloatArray, loss: Loss) -> FloatArray:
     """Return where the loss leads on from a basis V (D, r), on the sample U of unit rows."""
     real = np.einsum("ij,ij->i", U, U) > 0.25
-    U, size = U[real], lengths[real]
+    U = U[real]
     if len(U) <= V.shape[1]:
         return V
     rng = np.random.default_rng(0)  # nothing is drawn from it
     if loss == "glad":
         return _descended(MemoryRows.prepare(U), V, inf, _GLAD_STEPS, rng)
-    return _with_cut(U, size, V, rng)[0]
+    return _with_cut(U, V, rng)[0]
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
@@ -156,13 +156,16 @@ def _preferred(found: list[Candidate], all_distances: list[FloatArray]) -> Candi
     chance, and a few outliers would turn it; PCA's end is the steadiest one.
     """
     best = nearest(all_distances)
-    first, other = (np.quantile(all_distances[k], [0.25, 0.5]) for k in (0, best))
-    return found[best] if (other < CLEARLY * first).any() else found[0]
+    return found[best] if _clearly_nearer(all_distances[best], all_distances[0]) else found[0]
+
+
+def _clearly_nearer(d: FloatArray, other: FloatArray) -> bool:
+    near, far = (np.quantile(x, [0.25, 0.5]) for x in (d, other))
+    return bool((near < CLEARLY * far).any())
 
 
 def _ends(
     U: FloatArray,
-    size: FloatArray,
     starts: dict[str, FloatArray],
     loss: Loss,
     rng: np.random.Generator,
@@ -174,51 +177,54 @@ def _ends(
     for name, start in starts.items():
         V = start
         if name in ("pca", "tyler") or loss == "glad":
-            V = _descended(rows, V, inf, _GLAD_STEPS, rng)
+            floor = 0.0 if loss == "glad" else _floor_of(distances(U, V), inf)
+            V = _descended(rows, V, inf, _GLAD_STEPS, rng, floor)
         met = [end for before, end in meeting if _largest_sine(before, V) < SAME_ANGLE]
         if not met:
-            end = (V, inf, inf) if loss == "glad" else _with_cut(U, size, V, rng)
+            end = (V, inf) if loss == "glad" else _with_cut(U, V, rng)
             meeting.append((V, end))
             met = [end]
         ends[name] = met[0]
     return ends
 
 
-def _with_cut(U: FloatArray, size: FloatArray, V: FloatArray, rng: np.random.Generator) -> _End:
-    """Return V after rounds of: see which rows are near and up to where, then descend on them.
-
-    Rows count if they are near as they are *and* on the sphere. The first rule knows a far cluster,
-    the second a row near the centre.
-    """
-    cut = reach = inf
+def _with_cut(U: FloatArray, V: FloatArray, rng: np.random.Generator) -> _End:
+    """Return V after rounds of: see which rows are near and up to where, then descend on them."""
+    rows, cut = MemoryRows.prepare(U), inf
     for _ in range(_CUT_ROUNDS):
         d = distances(U, V)
-        reach = reach_of(size * d, float(np.median(size)))
-        near = size * d < reach
-        if np.count_nonzero(near) <= V.shape[1]:
-            break
-        cut = cut_of(d[near])
-        V = _descended(MemoryRows.prepare(U[near]), V, cut, _CUT_STEPS, rng)
-    return V, cut, reach
+        cut = cut_of(d)
+        V = _descended(rows, V, cut, _CUT_STEPS, rng, _floor_of(d, cut))
+    return V, cut
 
 
 def _descended(
-    rows: MemoryRows, V: FloatArray, cut: float, steps: int, rng: np.random.Generator
+    rows: MemoryRows,
+    V: FloatArray,
+    cut: float,
+    steps: int,
+    rng: np.random.Generator,
+    floor: float = 0.0,
 ) -> FloatArray:
     facts = Facts(rows.n_rows, rows.n_columns, V.shape[1])
     options = {"start": V.T, "n_iter": steps, "tol": _TOL}
     if cut < 1.0:
         options["cut"] = cut
+    if floor > SMALLEST_CUT:
+        options["floor"] = floor
     return run(fixed_plan("irls", facts, **options), rows, rng).V
 
 
 def _candidate(name: str, end: _End, U: FloatArray, size: FloatArray) -> Candidate:
-    V, cut, reach = end
+    V, cut = end
     d = distances(U, V)
     cost, median = (float(d.mean()), float(np.median(size * d))) if len(d) else (0.0, 0.0)
-    if not ((size * d >= reach) & (d < cut)).any():
-        reach = inf  # the cut on the sphere says it all
-    return Candidate(name, V.T.copy(), cut, reach, cost, median)
+    return Candidate(name, V.T.copy(), cut, cost, median)
+
+
+def _floor_of(d: FloatArray, cut: float) -> float:
+    near = d[d < cut]
+    return float(np.quantile(near, FLOOR_QUANTILE)) if len(near) else 0.0
 
 
 def _largest_sine(A: FloatArray, B: FloatArray) -> float:

@@ -44,20 +44,6 @@ class ClumpRule:
 RULE = ClumpRule()
 
 
-@dataclass(frozen=True, slots=True)
-class DitherRule:
-    """Which columns get noise for the search, and how much."""
-
-    ties: float = 0.05
-    """Share of pairs of rows with equal cells from which on a column has few distinct values."""
-    width: float = 0.25
-    """Standard deviation of the noise, per median deviation of the cells that are not at the
-    median."""
-
-
-DITHER = DitherRule()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Clump:
     """Nearly identical rows."""
@@ -96,23 +82,6 @@ def outside(S: FloatArray, clumps: list[Clump]) -> _Mask:
         members = np.flatnonzero(np.linalg.norm(S - clump.center, axis=1) <= clump.radius)
         counts[members[1:]] = False
     return counts
-
-
-def dithered(S: FloatArray, rng: np.random.Generator, rule: DitherRule = DITHER) -> FloatArray:
-    """Return rows with noise on the columns that hold few distinct values.
-
-    Where rows tie in most columns, a quarter of them may lie on one subspace exactly by chance, for
-    example the rows whose counts are all 0. A loss that weighs rows by 1/distance never leaves it.
-    """
-    S = S.copy()
-    for j in range(S.shape[1]):
-        _, counts = np.unique(S[:, j], return_counts=True)
-        if float((counts**2).sum()) >= rule.ties * len(S) ** 2:
-            away = np.abs(S[:, j] - np.median(S[:, j]))
-            away = away[away > 0.0]
-            if len(away):
-                S[:, j] += rule.width * np.median(away) * rng.standard_normal(len(S))
-    return S
 
 
 def _largest_ball(apart: FloatArray, alive: _Mask, rule: ClumpRule) -> tuple[int, float] | None:

@@ -12,14 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from stillspace._typing import FloatArray
 from stillspace.rows.threads import one_blas_thread
 from stillspace.search.candidates import CLEARLY, Candidate, Loss, chosen, search
-from stillspace.search.clumps import Clump, dithered, find_clumps, outside
+from stillspace.search.clumps import Clump, find_clumps, outside
 from stillspace.search.cuts import SMALLEST_CUT, distances
 from stillspace.search.location import median_center, pairs_center
-from stillspace.search.outlyingness import not_outlying
+from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.row_space import unit_rows
 from stillspace.search.starts import affine_ransac, ransac
 
@@ -41,6 +42,13 @@ class Found:
     clumps: list[Clump]
     floor: float
     """Distance on the sphere up to which all rows weigh the same; 0 if it is only rounding."""
+    far_out: Outlyingness | None
+    """Which rows were left out of the search; None if it went better with all rows."""
+
+    def counts(self, S: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which rows of the sample do not lie too far out, with one row of each clump."""
+        counts = outside(S, self.clumps)
+        return counts if self.far_out is None else counts & self.far_out.keeps(S)
 
 
 def filtered_search(
@@ -59,15 +67,27 @@ def filtered_search(
     with one_blas_thread():  # many small products: threads would wait for each other
         clumps = find_clumps(S)
         T = S[outside(S, clumps)]
-        T = dithered(T, rng) if columns else T
-        kept = not_outlying(T, rng)
-        few = T[kept]
-        best = _searched(few, r, loss, center, rng)
-        if not kept.all() and _may_be_nearer(T, few, best, center, rng):
-            other = _searched(T, r, loss, center, rng)
-            if _median(few, *other) < OVERRIDE * _median(few, *best):
-                best = other
-    return Found(*best, clumps, _floor(few, *best))
+        far_out = Outlyingness.of(T, rng, columns=columns)
+        few = T[far_out.keeps(T)]
+        best, used = _about(few, r, loss, _first_center(few, center), rng), far_out
+        if _may_be_nearer(T, few, best, center, rng):
+            for rows in (few, T):
+                other = _searched(rows, r, loss, center, rng)
+                if _clearly_nearer(few, other, best):
+                    best, used = other, far_out if rows is few else None
+    return Found(*best, clumps, _floor(few, *best), used)
+
+
+def _first_center(few, center):
+    return median_center(few) if isinstance(center, str) else center
+
+
+def _clearly_nearer(few, other, best):
+    return bool((_quartiles(few, *other) < CLEARLY * _quartiles(few, *best)).any())
+
+
+def _quartiles(S, center, candidates):
+    return np.quantile(distances(S - center, chosen(candidates).components.T), [0.25, 0.5])
 
 
 def _may_be_nearer(
@@ -88,15 +108,17 @@ def _may_be_nearer(
         V, point = affine_ransac(T, r, rng)
     else:
         V, point = ransac(T - center, r, rng), center
-    return float(np.median(distances(few - point, V))) < CLEARLY * _median(few, *best)
+    q = np.quantile(distances(few - point, V), [0.25, 0.5])
+    return bool((q < CLEARLY * _quartiles(few, *best)).any())
 
 
-def _searched(
-    S: FloatArray, r: int, loss: Loss, center: FloatArray | str, rng: np.random.Generator
-) -> tuple[FloatArray, list[Candidate]]:
+def _searched(S, r, loss, center, rng):
     if isinstance(center, str) and center == "pairs":
         return pairs_center(S, r, loss, rng)
-    point = median_center(S) if isinstance(center, str) else center
+    return _about(S, r, loss, _first_center(S, center), rng)
+
+
+def _about(S, r, loss, point, rng):
     about = S - point
     lengths = np.linalg.norm(about, axis=1)
     return point, search(unit_rows(about), r, loss, rng, lengths=lengths)

@@ -51,7 +51,7 @@ def pairs_center(
     proposals = [(V, center)]
     for _ in range(_REFINEMENTS):
         about = S - center
-        V = refined(V, unit_rows(about), _lengths(about), loss)
+        V = refined(V, unit_rows(about), loss)
         moved = located(S, V, rng, center)
         step = float(np.linalg.norm(moved - center))
         center = moved
@@ -103,18 +103,22 @@ def _most_central(tried: FloatArray, judges: FloatArray) -> FloatArray:
     return np.asarray(tried[int(np.argmin(np.median(squares, axis=1)))])
 
 
-def recentred(S: FloatArray, center: FloatArray, V: FloatArray, reach: float) -> FloatArray:
-    """Return the centre after two steps across V on `Σ min(distance, reach)` over rows S."""
+def recentred(S: FloatArray, center: FloatArray, V: FloatArray, cut: float) -> FloatArray:
+    """Return the centre after two steps across V on `Σ min(distance, reach)` over rows S.
+
+    Where no row is beyond the `cut` on the sphere, all rows count here, too.
+    """
+    size = float(np.median(_lengths(S - center)))
     for _ in range(2):
         R = S - center
         R = R - (R @ V) @ V.T
         d = _lengths(R)
         unit = float(np.median(d))
-        weight = np.where(d < reach, 1.0 / np.maximum(d, 2.0**-50 * unit), 0.0) if unit else d
-        total = float(weight.sum())
-        if total == 0.0:
+        if unit == 0.0:
             break
-        center = center + weight @ R / total
+        reach = reach_of(d, size) if cut < 1.0 else np.inf
+        weight = np.where(d < reach, 1.0 / np.maximum(d, 2.0**-50 * unit), 0.0)
+        center = center + weight @ R / float(weight.sum())
     return center
 
 

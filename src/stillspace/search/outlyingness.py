@@ -6,55 +6,108 @@ cluster, three of eight such directions point at it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from stillspace._typing import FloatArray
+from stillspace.search.row_space import mad, unit_rows
+from stillspace.search.starts import pca
 
 
 @dataclass(frozen=True, slots=True)
 class OutlyingnessRule:
-    """Directions, and from where on rows are left out of the search."""
+    """Directions, and from where on rows are left out."""
 
-    directions: int = 500
+    directions: int = 250
     """Directions through two rows; some 2 % of them suffice to see a group of 1 % of the rows."""
-    limit: float = 3.0
-    """Rows beyond this many times the median outlyingness are left out."""
+    dimensions: int = 20
+    """Directions lie in the span of this many leading directions of the rows on the sphere. A group
+    that is larger than 1/20 of the rows cannot hide from it."""
+    limit: float = 2.5
+    """Rows beyond this many times the usual outlyingness are left out."""
+    usual: float = 0.3
+    """Share of the rows that lie less far out than usual; a low one hardly knows of outliers."""
+    cap: float = 4.0
+    """Cells farther than this many median absolute deviations from the median are brought there."""
 
 
 RULE = OutlyingnessRule()
 
 
-def outlyingness(
-    S: FloatArray, rng: np.random.Generator, rule: OutlyingnessRule = RULE
-) -> FloatArray:
-    """Return `max_u |uᵀx − location| / scale` for each row of S (m, D).
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlyingness:
+    """The measure `max_u |uᵀx − location| / scale` over directions u, as it was found on a sample.
 
     Location and scale along u are the middle and the length of the shortest half of the rows.
+    Columns of real tables have long tails of their own, behind which a foreign group of rows would
+    hide. So cells are capped first.
     """
-    first = rng.integers(len(S), size=rule.directions)
-    second = rng.integers(len(S), size=rule.directions)
-    directions = S[first] - S[second]
-    length = np.linalg.norm(directions, axis=1)
-    apart = length > 0.0
-    if not apart.any():
-        return np.zeros(len(S))
-    along = (directions[apart] / length[apart, None]) @ S.T
-    location, scale = _shortest_half(along)
-    clear = scale > 2.0**-40 * np.abs(along).max(axis=1)
-    if not clear.any():
-        return np.zeros(len(S))
-    unit = np.where(clear, scale, np.inf)
-    return np.asarray((np.abs(along - location[:, None]) / unit[:, None]).max(axis=0))
 
+    low: FloatArray
+    """(D,), the least that a cell counts for."""
+    high: FloatArray
+    """(D,)"""
+    directions: FloatArray
+    """(k, D), divided by the scale along them."""
+    location: FloatArray
+    """(k,), in units of the scale."""
+    middle: FloatArray
+    """(D,)"""
+    limit: float = np.inf
+    """Rows that lie farther out are left out."""
+    longest: float = np.inf
+    """Rows with a greater distance to the middle are left out, too: a cap hides a wild cell."""
 
-def not_outlying(
-    S: FloatArray, rng: np.random.Generator, rule: OutlyingnessRule = RULE
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which rows of S (m, D) are no farther out than `limit` times the median."""
-    out = outlyingness(S, rng, rule)
-    return np.asarray(out <= rule.limit * np.median(out))
+    @classmethod
+    def of(
+        cls,
+        S: FloatArray,
+        rng: np.random.Generator,
+        *,
+        columns: bool = True,
+        rule: OutlyingnessRule = RULE,
+    ) -> Outlyingness:
+        """Learn the measure from rows S (m, D).
+
+        Without `columns`, the columns of S are arbitrary coordinates, and no cell is capped.
+        """
+        middle = np.median(S, axis=0)
+        cap = rule.cap * mad(S - middle) if columns else np.full(S.shape[1], np.inf)
+        low, high = middle - cap, middle + cap
+        Z = np.clip(S, low, high)
+        basis = pca(unit_rows(Z - middle), min(rule.dimensions, *S.shape))
+        first, second = rng.integers(len(S), size=(2, rule.directions))
+        directions = ((Z[first] - Z[second]) @ basis) @ basis.T
+        length = np.linalg.norm(directions, axis=1)
+        directions = directions[length > 0.0] / length[length > 0.0, None]
+        along = directions @ Z.T
+        location, scale = _shortest_half(along)
+        clear = scale > 2.0**-40 * np.abs(along).max(axis=1, initial=0.0)
+        directions, location, scale = directions[clear], location[clear], scale[clear]
+        found = cls(low, high, directions / scale[:, None], location / scale, middle)
+        out = found.measured(S)
+        limit = rule.limit * float(np.quantile(out, rule.usual))
+        kept = np.linalg.norm(Z[out <= limit] - middle, axis=1)
+        usual = float(np.quantile(np.linalg.norm(S - middle, axis=1), rule.usual))
+        return replace(found, limit=limit, longest=max(float(kept.max()), rule.limit * usual))
+
+    def measured(self, S: FloatArray) -> FloatArray:
+        """Return how far out each row of S (m, D) lies."""
+        along = np.clip(S, self.low, self.high) @ self.directions.T
+        along -= self.location
+        return np.asarray(np.abs(along, out=along).max(axis=1, initial=0.0))
+
+    def keeps(self, S: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which rows of S (m, D) do not lie too far out."""
+        short = np.linalg.norm(S - self.middle, axis=1) <= self.longest
+        return np.asarray(short & (self.measured(S) <= self.limit))
+
+    def along(self, directions: FloatArray, middle: FloatArray) -> Outlyingness:
+        """Return the measure in other coordinates, where the directions (k, D) are these."""
+        free = np.full(directions.shape[1], np.inf)
+        return replace(self, low=-free, high=free, directions=directions, middle=middle)
 
 
 def _shortest_half(along: FloatArray) -> tuple[FloatArray, FloatArray]:
