@@ -56,7 +56,7 @@ def test_affine_subspaces_without_noise(share):
     offset = fit.center_ - data.center
     assert np.linalg.norm(offset - offset @ fit.components_.T @ fit.components_) < 1e-9
     lost = RobustPCA(2, center="median").fit(data.X)
-    assert subspace_error(lost.components_, data.components) > 1e-8
+    assert subspace_error(lost.components_, data.components) > 1e-15  # not exact, as it is above
 
 
 @pytest.mark.filterwarnings("ignore::stillspace.exceptions.DisagreementWarning")

@@ -37,7 +37,7 @@ def test_the_profile_by_its_definition(rng):
     assert found.ranks.tolist() == [0, 1, 2, 3, 4, 5]
     V = RobustPCA(2, center=None).fit(data.X).components_
     d = np.linalg.norm(data.X - data.X @ V.T @ V, axis=1)
-    assert found.distances[2] == pytest.approx(np.quantile(d, 0.45), rel=0.01)
+    assert found.distances[2] == pytest.approx(np.quantile(d, 0.45), rel=0.02)
     falls = found.drops[:-1] - found.drops[1:]
     assert found.n_components == np.argmax(falls) + 1 == 2
 

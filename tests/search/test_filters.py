@@ -1,12 +1,11 @@
-"""Filters before the search: clumps, dither, outlyingness; and filling missing cells."""
+"""Filters before the search: clumps, outlyingness; and filling missing cells."""
 
 import numpy as np
 
 from stillspace.metrics import subspace_error
 from stillspace.search import chosen, filtered_search, find_clumps, outside
-from stillspace.search.clumps import dithered
 from stillspace.search.missing import filled_by_neighbours, filled_from_subspace
-from stillspace.search.outlyingness import not_outlying, outlyingness
+from stillspace.search.outlyingness import Outlyingness
 from tests.conftest import random_basis
 
 
@@ -48,33 +47,50 @@ def test_equal_rows_are_a_clump_whatever_their_share(rng):
     assert find_clumps(np.ones((50, 3))) == []
 
 
-def test_only_columns_with_ties_are_dithered(rng):
-    S = rng.standard_normal((400, 3))
-    S[:, 1] = rng.poisson(0.3, 400)
-    found = dithered(S, rng)
-    assert np.array_equal(found[:, [0, 2]], S[:, [0, 2]])
-    assert len(np.unique(found[:, 1])) == 400
-    assert 0.2 < np.std(found[:, 1] - S[:, 1]) < 0.3  # a quarter of 1, the usual deviation
-
-
 def test_outlyingness_does_not_depend_on_units(rng):
     S, _ = noisy_table(rng, n=300)
-    A = rng.standard_normal((8, 8))
     first, again = (
-        outlyingness(T, np.random.default_rng(5)) for T in (S, 1e5 * S + np.arange(8.0))
+        Outlyingness.of(T, np.random.default_rng(5)).measured(T)
+        for T in (S, 1e5 * S + np.arange(8.0))
     )
     np.testing.assert_allclose(first, again, rtol=1e-6)
-    assert outlyingness(S @ A, rng).shape == (300,)
-    assert not outlyingness(np.ones((20, 4)), rng).any()
+    equal = np.ones((20, 4))
+    assert Outlyingness.of(equal, rng).keeps(equal).all()
 
 
 def test_a_far_quarter_is_outlying_and_clean_rows_are_not(rng):
     S, _ = noisy_table(rng)
-    assert not_outlying(S, rng).mean() > 0.99
+    assert Outlyingness.of(S, rng).keeps(S).mean() > 0.98
     S[:150] = 15.0 + rng.standard_normal((150, 8))
-    kept = not_outlying(S, rng)
+    kept = Outlyingness.of(S, rng).keeps(S)
     assert not kept[:150].any()
     assert kept[150:].mean() > 0.95
+
+
+def test_a_far_quarter_does_not_hide_behind_the_tails_of_the_columns(rng):
+    """Columns of t with one degree of freedom: without a cap their tails would hide the group."""
+    S = rng.standard_t(1.0, (800, 8))
+    S[:200] = 8.0 + 0.5 * rng.standard_normal((200, 8))
+    kept = Outlyingness.of(S, rng).keeps(S)
+    assert kept[:200].mean() < 0.05
+    assert kept[200:].mean() > 0.5
+
+
+def test_a_wild_cell_is_not_hidden_by_its_cap(rng):
+    S, _ = noisy_table(rng)
+    S[:60, 3] *= 1000.0
+    kept = Outlyingness.of(S, rng).keeps(S)
+    assert kept[:60].mean() < 0.1
+    assert kept[60:].mean() > 0.97
+
+
+def test_the_measure_is_the_same_in_other_coordinates(rng):
+    S, _ = noisy_table(rng, n=200)
+    Q = random_basis(rng, 12, 8)
+    found = Outlyingness.of(S, rng, columns=False)
+    lifted = found.along(found.directions @ Q.T, Q @ found.middle)
+    np.testing.assert_allclose(lifted.measured(S @ Q.T), found.measured(S), rtol=1e-9)
+    assert np.array_equal(lifted.keeps(S @ Q.T), found.keeps(S))
 
 
 def test_the_search_leaves_out_far_and_tight_rows(rng):

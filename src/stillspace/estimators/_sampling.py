@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.rows import Affine, MemoryRows, RowTable
+from stillspace.rows import Affine, RowTable
 from stillspace.rows.maps import BLOCK_CELLS
 from stillspace.search import (
     Candidate,
@@ -25,8 +25,8 @@ from stillspace.search import (
     recentred,
 )
 from stillspace.search.candidates import Loss
-from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.dimension import MOST_COMPONENTS, PROFILE_ROWS
+from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.row_space import Cells, RowSpace, shortening, unit_rows
 from stillspace.search.starts import search_rows
 

@@ -35,6 +35,9 @@ _RIVAL = 1.02
 """An end is a rival if its mean or its median distance is at most this times that of the best."""
 
 FLOOR_QUANTILE = 0.5
+"""Of the rows within the cut, this share weighs no more than the next ones. In tables with few
+distinct values a third of the rows may lie on one subspace exactly, by ties alone; without a floor
+they would weigh infinitely much."""
 
 CLEARLY = 0.9
 """An end is clearly nearer if its median or its lower quartile is below this part of another's."""
@@ -156,10 +159,11 @@ def _preferred(found: list[Candidate], all_distances: list[FloatArray]) -> Candi
     chance, and a few outliers would turn it; PCA's end is the steadiest one.
     """
     best = nearest(all_distances)
-    return found[best] if _clearly_nearer(all_distances[best], all_distances[0]) else found[0]
+    return found[best] if clearly_nearer(all_distances[best], all_distances[0]) else found[0]
 
 
-def _clearly_nearer(d: FloatArray, other: FloatArray) -> bool:
+def clearly_nearer(d: FloatArray, other: FloatArray) -> bool:
+    """Whether d are clearly less than other distances, in the median or the lower quartile."""
     near, far = (np.quantile(x, [0.25, 0.5]) for x in (d, other))
     return bool((near < CLEARLY * far).any())
 
@@ -177,7 +181,7 @@ def _ends(
     for name, start in starts.items():
         V = start
         if name in ("pca", "tyler") or loss == "glad":
-            floor = 0.0 if loss == "glad" else _floor_of(distances(U, V), inf)
+            floor = 0.0 if loss == "glad" else floor_of(distances(U, V), inf)
             V = _descended(rows, V, inf, _GLAD_STEPS, rng, floor)
         met = [end for before, end in meeting if _largest_sine(before, V) < SAME_ANGLE]
         if not met:
@@ -194,7 +198,7 @@ def _with_cut(U: FloatArray, V: FloatArray, rng: np.random.Generator) -> _End:
     for _ in range(_CUT_ROUNDS):
         d = distances(U, V)
         cut = cut_of(d)
-        V = _descended(rows, V, cut, _CUT_STEPS, rng, _floor_of(d, cut))
+        V = _descended(rows, V, cut, _CUT_STEPS, rng, floor_of(d, cut))
     return V, cut
 
 
@@ -222,7 +226,8 @@ def _candidate(name: str, end: _End, U: FloatArray, size: FloatArray) -> Candida
     return Candidate(name, V.T.copy(), cut, cost, median)
 
 
-def _floor_of(d: FloatArray, cut: float) -> float:
+def floor_of(d: FloatArray, cut: float) -> float:
+    """Return the distance on the sphere up to which all rows weigh the same."""
     near = d[d < cut]
     return float(np.quantile(near, FLOOR_QUANTILE)) if len(near) else 0.0
 

@@ -1,22 +1,31 @@
 """The whole search of a robust fit on a sample of a table: filters first, then several starts.
 
 1. Nearly identical rows count as one row (`clumps`).
-2. Rows that lie far out along any direction are left out (`outlyingness`).
-3. Starts are followed to their ends on the rows that are left, and on all rows but the clumps.
-4. The end on fewer rows wins, unless the other end is much nearer *to the fewer rows*: a group of
-   outliers that captured the other end is not among them.
+2. Rows that lie far out are left out (`outlyingness`): the *central* rows stay.
+3. Starts about the geometric median of the central rows are followed to their ends.
+4. If a quick start says that another centre, or more rows, may do clearly better, pairs of rows
+   find a centre, first on the central rows and then on all of them. Such an end wins if it is
+   clearly nearer *to the central rows*: a group that captured it is not among them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray
 from stillspace.rows.threads import one_blas_thread
-from stillspace.search.candidates import CLEARLY, Candidate, Loss, chosen, search
+from stillspace.search.candidates import (
+    Candidate,
+    Loss,
+    chosen,
+    clearly_nearer,
+    floor_of,
+    search,
+)
 from stillspace.search.clumps import Clump, find_clumps, outside
 from stillspace.search.cuts import SMALLEST_CUT, distances
 from stillspace.search.location import median_center, pairs_center
@@ -24,12 +33,8 @@ from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.row_space import unit_rows
 from stillspace.search.starts import affine_ransac, ransac
 
-OVERRIDE = 0.5
-"""The end on more rows wins if its median distance to the fewer rows is below this part of the
-other end's; between an honest end and a captured one the ratio is above 1."""
-
-FLOOR_QUANTILE = 0.10
-"""Share of the rows that weigh no more than the next ones."""
+_Ends: TypeAlias = tuple[FloatArray, list[Candidate]]
+"""A centre (D,) and where the starts about it ended."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,36 +73,26 @@ def filtered_search(
         clumps = find_clumps(S)
         T = S[outside(S, clumps)]
         far_out = Outlyingness.of(T, rng, columns=columns)
-        few = T[far_out.keeps(T)]
-        best, used = _about(few, r, loss, _first_center(few, center), rng), far_out
-        if _may_be_nearer(T, few, best, center, rng):
-            for rows in (few, T):
+        central, used = T[far_out.keeps(T)], far_out
+        best = _about(_first_center(central, center), central, r, loss, rng)
+        if _may_be_nearer(T, central, best, center, rng):
+            for rows in (central, T):
                 other = _searched(rows, r, loss, center, rng)
-                if _clearly_nearer(few, other, best):
-                    best, used = other, far_out if rows is few else None
-    return Found(*best, clumps, _floor(few, *best), used)
-
-
-def _first_center(few, center):
-    return median_center(few) if isinstance(center, str) else center
-
-
-def _clearly_nearer(few, other, best):
-    return bool((_quartiles(few, *other) < CLEARLY * _quartiles(few, *best)).any())
-
-
-def _quartiles(S, center, candidates):
-    return np.quantile(distances(S - center, chosen(candidates).components.T), [0.25, 0.5])
+                if clearly_nearer(_distances(central, other), _distances(central, best)):
+                    best, used = other, far_out if rows is central else None
+    V, cut = chosen(best[1]).components.T, chosen(best[1]).cut
+    floor = floor_of(_on_sphere(central - best[0], V), cut)
+    return Found(*best, clumps, floor if floor > SMALLEST_CUT else 0.0, used)
 
 
 def _may_be_nearer(
     T: FloatArray,
-    few: FloatArray,
-    best: tuple[FloatArray, list[Candidate]],
+    central: FloatArray,
+    best: _Ends,
     center: FloatArray | str,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether one quick start on more rows comes nearer to the fewer rows than the best end did.
+    """Whether one quick start on more rows comes clearly nearer to the central rows.
 
     Only then the whole search on more rows is worth its time.
     """
@@ -108,31 +103,31 @@ def _may_be_nearer(
         V, point = affine_ransac(T, r, rng)
     else:
         V, point = ransac(T - center, r, rng), center
-    q = np.quantile(distances(few - point, V), [0.25, 0.5])
-    return bool((q < CLEARLY * _quartiles(few, *best)).any())
+    return clearly_nearer(distances(central - point, V), _distances(central, best))
 
 
-def _searched(S, r, loss, center, rng):
+def _searched(
+    S: FloatArray, r: int, loss: Loss, center: FloatArray | str, rng: np.random.Generator
+) -> _Ends:
     if isinstance(center, str) and center == "pairs":
         return pairs_center(S, r, loss, rng)
-    return _about(S, r, loss, _first_center(S, center), rng)
+    return _about(_first_center(S, center), S, r, loss, rng)
 
 
-def _about(S, r, loss, point, rng):
-    about = S - point
+def _about(
+    center: FloatArray, S: FloatArray, r: int, loss: Loss, rng: np.random.Generator
+) -> _Ends:
+    about = S - center
     lengths = np.linalg.norm(about, axis=1)
-    return point, search(unit_rows(about), r, loss, rng, lengths=lengths)
+    return center, search(unit_rows(about), r, loss, rng, lengths=lengths)
 
 
-def _floor(S: FloatArray, center: FloatArray, candidates: list[Candidate]) -> float:
-    """Return the distance that `FLOOR_QUANTILE` of the searched rows do not reach, on the sphere.
+def _first_center(S: FloatArray, center: FloatArray | str) -> FloatArray:
+    return median_center(S) if isinstance(center, str) else center
 
-    The searched rows were dithered, the rows of the fit are not: without a floor those that lie on
-    a subspace exactly, by ties, would weigh infinitely much.
-    """
-    d = _on_sphere(S - center, chosen(candidates).components.T)
-    found = float(np.quantile(d, FLOOR_QUANTILE)) if len(d) else 0.0
-    return found if found > SMALLEST_CUT else 0.0
+
+def _distances(S: FloatArray, ends: _Ends) -> FloatArray:
+    return distances(S - ends[0], chosen(ends[1]).components.T)
 
 
 def _on_sphere(about: FloatArray, V: FloatArray) -> FloatArray:
@@ -140,8 +135,3 @@ def _on_sphere(about: FloatArray, V: FloatArray) -> FloatArray:
     lengths = np.linalg.norm(about, axis=1)
     real = lengths > 0.0
     return np.asarray(distances(about[real], V) / lengths[real])
-
-
-def _median(S: FloatArray, center: FloatArray, candidates: list[Candidate]) -> float:
-    about = S - center
-    return float(np.median(distances(about, chosen(candidates).components.T)))
