@@ -187,7 +187,8 @@ def counted(
 ) -> npt.NDArray[np.bool_]:
     """Return which rows do not lie too far out, with one row of each clump."""
     centers = [(clump.center - start.middle) / scale for clump in start.clumps]
-    kept, members = [], [[] for _ in centers]
+    kept: list[npt.NDArray[np.bool_]] = []
+    members: list[list[npt.NDArray[np.bool_]]] = [[] for _ in centers]
     for block in Affine.of(start.middle, scale, missing).blocks(X):
         everything = np.ones(len(block), dtype=bool)
         kept.append(everything if start.far_out is None else start.far_out.keeps(block))

@@ -3,8 +3,8 @@
 1. Nearly identical rows count as one row (`clumps`).
 2. Rows that lie far out are left out (`outlyingness`): the *central* rows stay.
 3. Starts about the geometric median of the central rows are followed to their ends.
-4. If a quick start says that another centre, or more rows, may do clearly better, pairs of rows
-   find a centre, first on the central rows and then on all of them. Such an end wins if it is
+4. If rows are near enough to a subspace for it to matter, or a quick start says so, pairs of rows
+   find another centre, first on the central rows and then on all of them. Such an end wins if it is
    clearly nearer *to the central rows*: a group that captured it is not among them.
 """
 
@@ -73,7 +73,8 @@ def filtered_search(
         clumps = find_clumps(S)
         T = S[outside(S, clumps)]
         far_out = Outlyingness.of(T, rng, columns=columns)
-        central, used = T[far_out.keeps(T)], far_out
+        central = T[far_out.keeps(T)]
+        used: Outlyingness | None = far_out
         best = _about(_first_center(central, center), central, r, loss, rng)
         if _may_be_nearer(T, central, best, center, rng):
             for rows in (central, T):
@@ -92,12 +93,14 @@ def _may_be_nearer(
     center: FloatArray | str,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether one quick start on more rows comes clearly nearer to the central rows.
+    """Whether the search for a centre, and the one on more rows, are worth their time.
 
-    Only then the whole search on more rows is worth its time.
+    They are if one quick start on more rows comes clearly nearer to the central rows. They are,
+    too, if some rows are beyond the cut: then the others lie so near to the subspace that the
+    median may be a worse centre than theirs.
     """
     r = len(chosen(best[1]).components)
-    if len(T) <= r + 1:
+    if len(T) <= r + 1 or chosen(best[1]).cut < 1.0:
         return True
     if isinstance(center, str):
         V, point = affine_ransac(T, r, rng)
