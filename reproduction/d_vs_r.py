@@ -15,7 +15,14 @@ from reproduction.experiment import (
     texts_by_column,
 )
 from reproduction.figures import ERRORS
-from reproduction.phase import PhaseTransition, Shown, prediction_text, recovered, recovery_text
+from reproduction.phase import (
+    CONVEX,
+    PhaseTransition,
+    Shown,
+    prediction_text,
+    recovered,
+    recovery_text,
+)
 from reproduction.statements import by_share, judged
 from reproduction.tables import Table, pick, values
 
@@ -29,6 +36,13 @@ class DVersusR(PhaseTransition):
     y: ClassVar[tuple[str, str]] = ("r", "r")
     shown: ClassVar[tuple[Shown, ...]] = (
         Shown("D-vs-r", "median_log10_error", "median log10 final error", ERRORS),
+        Shown(
+            "D-vs-r-iterate",
+            "median_log10_error_of_iterate",
+            "median log10 error of the last iterate",
+            ERRORS,
+            CONVEX,
+        ),
     )
     n: ClassVar[int] = 2000
     runs: ClassVar[dict[Size, int]] = {"quick": 2, "paper": 50}

@@ -10,7 +10,7 @@ from pathlib import Path
 from reproduction import EXPERIMENTS
 from reproduction.columns import COLUMNS, WORDS
 from reproduction.experiment import FEWER_RUNS_NOTE, Experiment, Tables, Verdict
-from reproduction.tables import ITERATE, Table, read_csv
+from reproduction.tables import Table, read_csv
 from stillspace._files import write_atomically
 
 REPORT = "reproduction.md"
@@ -154,20 +154,11 @@ def _cap_text(facts: dict[str, object]) -> str:
 
 
 def _has_text(table: Table) -> str:
-    """Return which columns a table has, and where it has neither iterates nor the whole grid."""
+    """Return which columns a table has, and how many runs."""
     found = {c: [row for row in table if row["column"] == c] for c in COLUMNS}
     missing = [WORDS[c] for c in COLUMNS if not found[c]]
-    old = [
-        WORDS[c]
-        for c in COLUMNS
-        if c != "ours" and any(row.get(f"median_log10_error{ITERATE}") is None for row in found[c])
-    ]
     text = f"Columns: {'; '.join(_column_text(c, found[c]) for c in COLUMNS if found[c])}"
-    if missing:
-        text += f". Not run at this size: {'; '.join(missing)}"
-    if old and "median_log10_error" in table[0]:
-        text += f". Made before iterates were kept, so output only: {'; '.join(old)}"
-    return text
+    return text + (f". Not run: {'; '.join(missing)}" if missing else "")
 
 
 def _column_text(column: str, rows: Table) -> str:
