@@ -32,11 +32,7 @@ RUNS = 8
 
 
 def linear() -> str:
-    lines = []
-    for sigma in (0.0, SIGMA):
-        for batch_size in (None, 20):
-            for start in STARTS:
-                lines.append(_linear_row(start, sigma, batch_size))
+    grid = product((0.0, SIGMA), (None, 20), STARTS)
     return markdown(
         "Linear convergence",
         "Theorem 2 of docs/theory.md on the paper's data (n = 2000, D = 20, r = 2, half inliers), "
@@ -45,7 +41,7 @@ def linear() -> str:
         "the start. The last column counts the runs that ended above half of it.",
         ("start d_r²", "σ", "batch", "proved", "needed: median (range)", "proved over needed: "
          "median (largest)", "promise broken"),
-        lines,
+        [_linear_row(start, sigma, batch_size) for sigma, batch_size, start in grid],
     )  # fmt: skip
 
 

@@ -136,8 +136,8 @@ class Convergence(Experiment):
             "return if stopped there. Thin: of its iterate, where that differs (REAPER returns "
             "an average). PrivateRobustPCA, PrivatePCA and propose-test-release: the final error "
             "of the library for the same budget, as a level beside iterations and as a mark at "
-            "its own time. Full-batch methods have no misprint: theirs is the line above. The runs that "
-            "start from REAPER are drawn in the honest lines only. Time: of one core."
+            "its own time. Full-batch methods have no misprint: theirs is the line above. Runs "
+            "that start from REAPER are drawn in the honest lines only. Time: of one core."
         )
         figure = draw_curves(
             lines, title="Convergence of the six methods", ylabel="log10 error", note=note

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reproduction import EXPERIMENTS, SIZES, Experiment, Size
 from reproduction.cells import AnyCell, Cell
-from reproduction.columns import COLUMNS, PRINTED
+from reproduction.columns import COLUMNS, PRINTED, WORDS, Setting
 from reproduction.europe import MapCell
 from reproduction.experiment import Verdict
 from reproduction.report import write_facts
@@ -136,8 +136,25 @@ class Task:
         }
         if self.runs is not None:
             facts["most_runs"] = self.runs
+        not_run = _not_run(cells, [cell for cell, _ in finished])
+        if not_run:
+            facts["not_run"] = not_run
         if isinstance(cells[0], MapCell):
             facts["source"] = "look-alike" if self.data is None else "published"
         write_facts(self.out, self.experiment, facts)
         # From the files, as the report: their numbers are rounded.
         return self.experiment.verdict({n: read_csv(self.out / f"{n}.csv") for n in tables})
+
+
+def _not_run(cells: list[AnyCell], finished: list[AnyCell]) -> list[str]:
+    """Return the methods and settings of which there is no finished cell, for the report."""
+    made = {(c.setting, c.method, c.column) for c in finished if isinstance(c, Cell)}
+    missing: dict[tuple[str, Setting], list[str]] = {}
+    for cell in cells:
+        if isinstance(cell, Cell) and (cell.setting, cell.method, cell.column) not in made:
+            columns = missing.setdefault((cell.method, cell.setting), [])
+            columns += [WORDS[cell.column]] if WORDS[cell.column] not in columns else []
+    return [
+        f"{method} at n = {s.n}, D = {s.D}, r = {s.r} ({', '.join(columns)})"
+        for (method, s), columns in missing.items()
+    ]

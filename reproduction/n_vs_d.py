@@ -161,8 +161,14 @@ def _statements(table: Table, rates: Table, ours: str) -> tuple[Statement, ...]:
         _small_D,
         ours,
     )
-    law = _law_statement(rates)
-    return (*better, larger, small, law)
+    superior = judged(
+        "dp-SGGD seems to be superior to dp-GGD (the paper's conclusion).",
+        ahead,
+        table,
+        partial(_ahead, pair=("dp-SGGD", "dp-GGD")),
+        ours,
+    )
+    return (*better, larger, small, _law_statement(rates), superior)
 
 
 def _ahead(rows: Table, view: str, *, pair: tuple[str, str]) -> Mark:
@@ -203,8 +209,8 @@ def _law_statement(rates: Table) -> Statement:
     return Statement(
         "The error falls exponentially in n for dp-(S)GGD and as 1/n for dp-REAP.",
         f"At D = {RATE_D}: the exponential law fits both nonconvex methods better than a power of "
-        "n, and the 95 % interval of each convex exponent lies at −1 or below. A convex method that "
-        "recovers at fewer than three sizes has no fit and does not count.",
+        "n, and the 95 % interval of each convex exponent lies at −1 or below. A convex method "
+        "that recovers at fewer than three sizes has no fit and does not count.",
         marks,
     )
 

@@ -148,9 +148,12 @@ def _rules(verdict: Verdict) -> list[str]:
 
 
 def _cap_text(facts: dict[str, object]) -> str:
-    """Say it if fewer runs were made than the size has."""
-    most = facts.get("most_runs")
-    return "" if most is None else f". At most {most} runs per cell were made (`--runs {most}`)"
+    """Say it if fewer runs were made than the size has, or none at all in some cells."""
+    most, not_run = facts.get("most_runs"), facts.get("not_run")
+    text = "" if most is None else f". At most {most} runs per cell were made (`--runs {most}`)"
+    if isinstance(not_run, list):
+        text += f". Not run, because one run takes too long: {'; '.join(not_run)}"
+    return text
 
 
 def _has_text(table: Table) -> str:
