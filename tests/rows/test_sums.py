@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stillspace.kernels import lane_terms
+from stillspace.kernels import loops
 from stillspace.kernels.words import CARRY, HIGH, LARGEST, LOW, add_words
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
 from stillspace.parts.sampling import Poisson
@@ -191,7 +191,7 @@ def test_no_job_is_longer_than_what_is_charged_for(D, r):
     for block in (thin.block, LONGEST_BLOCK):  # made dense, or as they are stored
         assert 1 + block + -(-thin.job // block) <= STANDARD.chain
     assert STANDARD.job_cells == JOB_CELLS
-    assert lane_terms.WIDTH == LOOP_BLOCK
+    assert loops.BLOCK == LOOP_BLOCK
 
 
 def test_longer_chains_are_not_covered():

@@ -407,11 +407,11 @@ class Release:
         The total is rounded twice at most.
         """
         query, rows, changed = self.asked, self.rows_bound, self._changed_rows
-        bound, D = query.norm_bound, query.D
-        relative = _relative_error(STANDARD.chain) + getattr(query, "job_error", 0.0)
-        jobs = changed * relative * getattr(query, "summand_bound", bound)
-        if self.size * D <= LOOP_CELLS:
-            jobs = max(jobs, rows * _relative_error(loop_chain_length(rows)) * bound)
+        bound, after = query.norm_bound, getattr(query, "job_error", 0.0)
+        jobs = changed * (_relative_error(STANDARD.chain) + after)
+        if self.size * query.D <= LOOP_CELLS:
+            jobs = max(jobs, rows * (_relative_error(loop_chain_length(rows)) + after))
+        jobs *= getattr(query, "summand_bound", bound)
         words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
         return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
 

@@ -159,16 +159,16 @@ class GladLoop(CompiledLoop):
 
     def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
         """Call the compiled function."""
-        query = self.release.query
+        query = self.release.asked
         assert isinstance(query, Glad)
-        facts = (query.D, query.r, query.floor, self.release.divisor)
+        facts = (query.D, query.r, query.floor, query.near, self.release.divisor)
         return int(_loops().glad_polar(*chunk, facts, self.V, self.average, trace))
 
     def point(self) -> FloatArray:
         """Return V."""
         query = self.release.query
         assert isinstance(query, Glad)
-        return np.ascontiguousarray(self.V[: query.r, : query.D].T)
+        return np.ascontiguousarray(self.V[:, : query.D].T)
 
 
 @dataclass(slots=True)
@@ -208,14 +208,13 @@ def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     if not _covered(plan, release) or not _small(release, rows):
         return None
     query, geometry = release.query, plan.geometry
-    loops, sampled = _loops(), type(release.sampling) is not All
-    lay_out = loops.as_stretches if sampled else loops.as_blocks
+    loops = _loops()
     average = np.zeros((query.D, query.D) if type(plan.output) is Average else (0, 0))
-    D = loops.padded(query.D, 4)
-    common = (plan, release, lay_out(rows.sphered(), D), rows, average)
+    table = loops.as_table(rows.sphered())
+    common = (plan, release, table, rows, average)
     if type(query) is Glad:
-        V = np.zeros((loops.padded(query.r, 2), D))
-        V[: query.r, : query.D] = state.T
+        V = np.zeros((query.r, table.shape[1]))
+        V[:, : query.D] = state.T
         return GladLoop(*common, V)
     if type(geometry) is WaterFilling:
         kind, P, dual = loops.WATER_FILLING, state, np.empty((0, 0))
