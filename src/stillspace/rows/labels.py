@@ -46,12 +46,10 @@ class LabelledRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.rows.n_rows
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.rows.n_columns
 
     @property

@@ -166,12 +166,10 @@ class MemoryRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: secret unless the neighbouring relation makes it public."""
         return self._source.shape[0]
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self._source.shape[1]
 
     def sphered(self, selection: IntArray | None = None) -> FloatArray:
@@ -263,7 +261,6 @@ class MemoryRows:
         return self._like(**facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
-        """Return the sum of the query's terms at `point` over the selected (or all) rows."""
         count = self.n_rows if selection is None else len(selection)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._source.sparse)

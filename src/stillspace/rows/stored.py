@@ -185,7 +185,6 @@ class SparseRows(_Loaded):
 
     @property
     def sparse(self) -> bool:
-        """They are."""
         return True
 
     @property

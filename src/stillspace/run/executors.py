@@ -158,14 +158,12 @@ class GladLoop(CompiledLoop):
     V: FloatArray
 
     def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
-        """Call the compiled function."""
         query = self.release.asked
         assert isinstance(query, Glad)
         facts = (query.D, query.r, query.floor, query.near, self.release.divisor)
         return int(_loops().glad_polar(*chunk, facts, self.V, self.average, trace))
 
     def point(self) -> FloatArray:
-        """Return V."""
         query = self.release.query
         assert isinstance(query, Glad)
         return np.ascontiguousarray(self.V[:, : query.D].T)
@@ -180,7 +178,6 @@ class ReaperLoop(CompiledLoop):
     geometry: int
 
     def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
-        """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Reaper)
         facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
@@ -188,7 +185,6 @@ class ReaperLoop(CompiledLoop):
         return int(_loops().reaper(*chunk, facts, self.geometry, *state))
 
     def point(self) -> FloatArray:
-        """Return P."""
         return self.P
 
 

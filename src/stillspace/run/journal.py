@@ -46,7 +46,6 @@ class Journal:
     def replayed(
         self, releases: Sequence[Release], k: int, ledger: Ledger
     ) -> list[FloatArray] | None:
-        """Return the kept answers of iteration k and record its events; None if there are none."""
         values = self._next(self._about(releases, k))
         if values is not None:
             for release in releases:
