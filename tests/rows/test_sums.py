@@ -13,15 +13,17 @@ from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
 from stillspace.parts.sampling import Poisson
 from stillspace.plans.release import Release
 from stillspace.rows import STANDARD, MemoryRows, Summation
-from stillspace.rows.layout import (
+from stillspace.rows.sums import (
     JOB_CELLS,
     LONGEST_BLOCK,
     LOOP_BLOCK,
     SPARSE_JOB,
+    ExactSum,
     Layout,
+    TreeSum,
     loop_chain_length,
 )
-from stillspace.rows.sums import ExactSum, TreeSum, sum_of
+from tests.conftest import sum_of
 
 
 def as_fraction(total: ExactSum) -> list[Fraction]:

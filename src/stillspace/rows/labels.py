@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.rows.layout import Summation
 from stillspace.rows.maps import RowMap
 from stillspace.rows.protocols import Rows, RowSum
+from stillspace.rows.sums import Summation
 
 
 def label_codes(labels: Iterable[Any], listed: Sequence[Any]) -> IntArray:

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.kernels.jobs import Terms
-from stillspace.rows.layout import STANDARD, Summation
 from stillspace.rows.maps import Pairs, RowMap, View
+from stillspace.rows.sums import STANDARD, Summation
 
 
 class RowSum(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, prod
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,8 +25,10 @@ from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
 from stillspace.plans.release import Draws, Ledger, Observation, Release, Witness
 from stillspace.rows import FileRows, LabelledRows, MemoryRows, Rows
-from stillspace.rows.layout import LOOP_CELLS
-from stillspace.run.answers import Answers
+from stillspace.rows.sums import LOOP_CELLS
+
+if TYPE_CHECKING:
+    from stillspace.run.journal import Journal
 
 CHUNK_BYTES = 2**25
 """Noise and selections of one chunk of iterations take at most about this much memory."""
@@ -68,7 +70,7 @@ class Observers:
 
     watch: Watch | None = None
     witness: Witness | None = None
-    journal: Answers | None = None
+    journal: Journal | None = None
 
 
 NO_OBSERVERS = Observers()

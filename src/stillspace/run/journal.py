@@ -30,6 +30,8 @@ def _free(_: int) -> None:
 class Journal:
     """The answers of one run, in order: those of the file first, then fresh ones.
 
+    A run asks `replayed` first. If that gives None, the run records, draws and reads as ever, and
+    hands the answer to `keep` before anything is computed from it.
     `claim(number)` is called before an answer leaves the process; it raises if the answer may not
     be published.
     """
@@ -46,6 +48,7 @@ class Journal:
     def replayed(
         self, releases: Sequence[Release], k: int, ledger: Ledger
     ) -> list[FloatArray] | None:
+        """Return the kept answers of iteration k and record its events; None if there are none."""
         values = self._next(self._about(releases, k))
         if values is not None:
             for release in releases:
