@@ -14,6 +14,7 @@ not from the machine: the same rows give the same bits everywhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 LONGEST_BLOCK = 512
@@ -85,6 +86,7 @@ class Layout:
     job: int
 
     @classmethod
+    @lru_cache(maxsize=256)
     def of(cls, D: int, entries: int, *, sparse: bool = False) -> Layout:
         """Return the layout for rows of D columns and a sum of so many entries.
 
