@@ -353,6 +353,7 @@ class FileRows(MemoryRows):
         self._source = FileStored(table) if source is None else source
         n, D = self._source.shape
         self._scaling = Scaling.of(D) if scaling is None else scaling
+        self._touched = factors is not None or not self._scaling.plain
         self._factors: Any = Ones(n) if factors is None else factors
         self.bounded = bounded
 
