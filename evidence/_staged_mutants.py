@@ -349,7 +349,8 @@ STAGED = [
         "a cell is counted in two bins",
         "kernels/counts.py",
         "            C[np.uintp(j * bins + low)] += 1.0\n",
-        "            C[np.uintp(j * bins + low)] += 1.0\n            C[np.uintp(j * bins)] += 1.0\n",
+        "            C[np.uintp(j * bins + low)] += 1.0\n"
+        "            C[np.uintp(j * bins)] += 1.0\n",
         tests=STANDARDISER,
     ),
     Mutant(
