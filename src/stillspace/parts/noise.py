@@ -199,11 +199,9 @@ class IidGaussian(GaussianNoise):
 
     @property
     def coordinates(self) -> int:
-        """Every entry."""
         return math.prod(self.shape)
 
     def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
-        """Return the lattice indices of `count` independent blocks of noise, stacked."""
         scale = _scale(sigma, 1.0, self.spacing(sigma))
         return draw_lattice(scale, count * self.coordinates, rng).reshape(count, *self.shape)
 
@@ -245,12 +243,10 @@ class SymmetricGaussian(GaussianNoise):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D, D)."""
         return (self.D, self.D)
 
     @property
     def coordinates(self) -> int:
-        """The upper triangle."""
         return self.D * (self.D + 1) // 2
 
     @property
@@ -282,7 +278,6 @@ class SymmetricGaussian(GaussianNoise):
         return np.concatenate([block[np.triu_indices(self.D, 1)], np.diagonal(block)])
 
     def _arrange(self, rounded: IntArray) -> IntArray:
-        """Mirror the upper triangle."""
         above, left = _above_diagonal(self.D)
         rounded[left, above] = rounded[above, left]
         return rounded

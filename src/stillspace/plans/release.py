@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, repeat
 from math import inf, isinf, nextafter, sqrt
 from typing import NamedTuple, TypeAlias
 
@@ -33,9 +33,9 @@ from stillspace.privacy.events import (
     Relation,
     SingleEvent,
 )
-from stillspace.rows.layout import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
 from stillspace.rows.maps import View
 from stillspace.rows.protocols import Adds, Rows
+from stillspace.rows.sums import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
 
 ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
@@ -432,11 +432,11 @@ class Release:
         The total is rounded twice at most.
         """
         query, rows, changed = self.asked, self.rows_bound, self._changed_rows
-        bound, D = query.norm_bound, query.D
-        relative = _relative_error(STANDARD.chain) + getattr(query, "job_error", 0.0)
-        jobs = changed * relative * getattr(query, "summand_bound", bound)
-        if self.size * D <= LOOP_CELLS:
-            jobs = max(jobs, rows * _relative_error(loop_chain_length(rows)) * bound)
+        bound, after = query.norm_bound, getattr(query, "job_error", 0.0)
+        jobs = changed * (_relative_error(STANDARD.chain) + after)
+        if self.size * query.D <= LOOP_CELLS:
+            jobs = max(jobs, rows * (_relative_error(loop_chain_length(rows)) + after))
+        jobs *= getattr(query, "summand_bound", bound)
         words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
         return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
 
@@ -476,17 +476,15 @@ class JointRelease:
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""
+        queries = tuple(release.asked for release in self.releases)
         with np.errstate(all="ignore"):
-            totals = self._totals(rows, point)
+            # Sums are made in units of the norm bound, so queries of one pass share it.
+            if len(queries) > 1 and len({query.norm_bound for query in queries}) == 1:
+                joint = Joint(queries)
+                totals = joint.split(rows.add(joint, point, None))
+            else:
+                totals = list(map(rows.add, queries, repeat(point), repeat(None)))
             return [
                 release.noisy_mean(total, draw)
                 for release, total, draw in zip(self.releases, totals, draws, strict=True)
             ]
-
-    def _totals(self, rows: Adds, point: FloatArray) -> list[FloatArray]:
-        queries = tuple(release.asked for release in self.releases)
-        # Sums are made in units of the norm bound: queries of different bounds go by themselves.
-        if len(queries) == 1 or len({query.norm_bound for query in queries}) > 1:
-            return [rows.add(query, point, None) for query in queries]
-        joint = Joint(queries)
-        return joint.split(rows.add(joint, point, None))
