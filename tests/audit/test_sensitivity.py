@@ -98,6 +98,21 @@ def test_without_its_clip_a_term_is_found():
     assert not all(finding.ok for finding in found)
 
 
+AT_BASES = [s for s in subjects(6, 2) if s.points(np.random.default_rng(0), 6, 2).shape[0] == 6]
+
+
+@pytest.mark.parametrize("subject", AT_BASES, ids=lambda s: s.name)
+def test_terms_are_clipped_at_points_that_are_too_long(subject):
+    """Bounds hold at every point, not only at a basis: the last step of a term is a clip."""
+
+    def too_long(*facts):
+        return 1.5 * subject.points(*facts)
+
+    longer = Subject(subject.query, too_long, subject.r)
+    found = search_sensitivity(longer, storages=["float64"], sizes=(8,), points=1)
+    assert all(finding.ok for finding in found), found
+
+
 def test_an_unknown_storage_is_named():
     with pytest.raises(ValueError, match="Unknown storage 'floats'"):
         search_sensitivity(storages=["floats"])
