@@ -13,7 +13,7 @@ from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs, storage
-from stillspace.rows.layout import LONGEST_BLOCK
+from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
 
@@ -185,7 +185,6 @@ class SparseRows(_Loaded):
 
     @property
     def sparse(self) -> bool:
-        """They are."""
         return True
 
     @property
