@@ -229,7 +229,7 @@ def _cell_text(value: float, *, log: bool) -> str:
     """Return a number that fits into a cell."""
     if log:
         return f"{value:.1g}"
-    return f"{value:.{2 if abs(value) < 1 else 1 if abs(value) < 10 else 0}f}"
+    return f"{value:.{2 if abs(value) < 1 else 1 if abs(value) < 9.95 else 0}f}"
 
 
 def boundary_segments(

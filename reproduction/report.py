@@ -67,8 +67,9 @@ mark uses the rows of "as printed" (for "without the misprint") or "honest" (for
 _RUNS = f"""
 **Runs.** At size `paper` as many per cell as the paper has: 100 for convergence, 50 for the \
 phase transitions, 5 for the map of Europe; a few at size `quick`. {FEWER_RUNS_NOTE} `--runs` \
-makes fewer. Each table has the number in its column `runs`, and each section says which columns \
-its tables have.
+makes fewer. Each section says how many runs its cells have, and each table has the number in \
+its column `runs`. A median of one run is that run: a single cell then says little, a count over \
+many cells still does.
 """
 
 _CHOICES = """

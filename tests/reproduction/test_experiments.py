@@ -97,10 +97,10 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     path = docs / "reproduction" / "D-vs-r.csv"
     rows = read_csv(path)
     row = next(r for r in rows if r["method"] == "dp-GGD" and r["column"] == "honest")
-    assert f"dp-GGD {10 ** row['median_log10_error']:.1e} and" in text
+    assert f"dp-GGD {10 ** row['median_log10_error']:.1e} (D = 4, r = 1) and" in text
     row["median_log10_error"] = -7.7
     write_csv(rows, path)
-    assert "dp-GGD 2.0e-08 and" in report(docs / "reproduction", "reproduction/")
+    assert "dp-GGD 2.0e-08 (D = 4, r = 1) and" in report(docs / "reproduction", "reproduction/")
 
 
 def test_fewer_runs_columns_and_constants(task):
