@@ -153,7 +153,7 @@ def _cap_text(facts: dict[str, object]) -> str:
     most, not_run = facts.get("most_runs"), facts.get("not_run")
     text = "" if most is None else f". At most {most} runs per cell were made (`--runs {most}`)"
     if isinstance(not_run, list):
-        text += f". Not run, because one run takes too long: {'; '.join(not_run)}"
+        text += f". Not run, or not in all columns, because one run is dear: {'; '.join(not_run)}"
     return text
 
 
@@ -168,7 +168,7 @@ def _has_text(table: Table) -> str:
 def _column_text(column: str, rows: Table) -> str:
     runs = sorted({int(row["runs"]) for row in rows})
     shown = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-    return f"{WORDS[column]} ({len(rows)} rows of {shown} runs)"
+    return f"{WORDS[column]} ({len(rows)} rows of {shown} run{'' if shown == '1' else 's'})"
 
 
 def _section(
