@@ -656,7 +656,7 @@ MUTANTS = [
     ),
     Mutant(
         "the type of a table follows its cells",
-        "estimators/_validation.py",
+        "estimators/_tables.py",
         "    if isinstance(X, np.ndarray) or sparse.issparse(X):\n        return True\n",
         "    if X is not None:\n        return True\n",
         tests=("tests/estimators/test_lists.py",),

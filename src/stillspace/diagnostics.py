@@ -25,7 +25,7 @@ from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._base import SubspaceEstimator
 from stillspace.estimators._files import blocks
-from stillspace.estimators._validation import checked_array
+from stillspace.estimators._tables import checked_array
 from stillspace.rows import Affine, RowTable
 from stillspace.search import cut_of
 

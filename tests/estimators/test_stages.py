@@ -9,7 +9,7 @@ from scipy import sparse
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace._frozen import FrozenArray
 from stillspace.datasets import make_haystack
-from stillspace.estimators._width import narrowed_width
+from stillspace.estimators._planning import narrowed_width
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.methods.spectrum import Spectrum
 from stillspace.metrics import subspace_error

@@ -79,18 +79,24 @@ class RunStart:
         return self.plan.event()
 
 
-@dataclass(frozen=True, slots=True)
-class RandomStart:
-    """A uniformly random subspace: reads no row."""
+class _ReadsNothing:
+    """A start that reads no row."""
 
-    D: int
-    r: int
+    __slots__ = ()
 
     def releases(self) -> Iterator[Release]:
         yield from ()
 
     def event(self) -> ComposedEvent:
-        return ComposedEvent()
+        return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class RandomStart(_ReadsNothing):
+    """A uniformly random subspace: reads no row."""
+
+    D: int
+    r: int
 
     def value(self, rng: np.random.Generator) -> FloatArray:
         """Return a random basis (D, r)."""
@@ -98,16 +104,10 @@ class RandomStart:
 
 
 @dataclass(frozen=True, slots=True)
-class PaperMatrixStart:
+class PaperMatrixStart(_ReadsNothing):
     """The paper's `AᵀA`, `A_ij ~ N(1, 0.01)`, which the geometry projects to H: reads no row."""
 
     D: int
-
-    def releases(self) -> Iterator[Release]:
-        yield from ()
-
-    def event(self) -> ComposedEvent:
-        return ComposedEvent()
 
     def value(self, rng: np.random.Generator) -> FloatArray:
         """Return AᵀA (D, D)."""
@@ -116,7 +116,7 @@ class PaperMatrixStart:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenStart:
+class GivenStart(_ReadsNothing):
     """A basis that the user gives and asserts to be public."""
 
     basis: FrozenArray
@@ -128,13 +128,6 @@ class GivenStart:
             msg = "A given start must be orthonormal; orthonormalise it first."
             raise ValueError(msg)
         return cls(FrozenArray.of(V))
-
-    def releases(self) -> Iterator[Release]:
-        yield from ()
-
-    def event(self) -> ComposedEvent:
-        """Return the empty event: the start is public by the user's word."""
-        return ComposedEvent()
 
     def value(self) -> FloatArray:
         """Return the basis (D, r)."""
