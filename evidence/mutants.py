@@ -684,14 +684,14 @@ MUTANTS = [
     ),
     Mutant(
         "far rows of a certificate count twice",
-        "parts/queries/split.py",
+        "parts/queries/moments.py",
         "out += far @ far.T",
         "out += 2.0 * far @ far.T",
         tests=("tests/audit/test_sensitivity.py",),
     ),
     Mutant(
         "the distances of near rows pass their bound",
-        "parts/queries/split.py",
+        "parts/queries/moments.py",
         "distance / self.cut, 0.0)",
         "distance / self.cut**2, 0.0)",
         also=(("np.fmin(near, 1.0).sum()", "near.sum()"),),
