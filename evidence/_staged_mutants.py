@@ -298,7 +298,7 @@ STAGED = [
     ),
     Mutant(
         "a ceiling forgets what was spent",
-        "plans/release.py",
+        "plans/ledger.py",
         "self.spent, self.coordinates = spent, coordinates",
         "self.coordinates = coordinates",
         tests=("tests/test_adaptive.py",),

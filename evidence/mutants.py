@@ -670,7 +670,7 @@ MUTANTS = [
     ),
     Mutant(
         "a ceiling for several rows of a person holds releases for one",
-        "plans/release.py",
+        "plans/ledger.py",
         "and event.rows_per_person >= self.ceiling.rows_per_person",
         "and event.rows_per_person >= 1",
         tests=("tests/test_adaptive.py",),

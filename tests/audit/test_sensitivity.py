@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from stillspace.audit import Subject, search_sensitivity
-from stillspace.audit.sensitivity import KINDS, STORAGES, random_basis, subjects
+from stillspace.audit.hard_rows import KINDS, STORAGES, random_basis
+from stillspace.audit.sensitivity import subjects
 from stillspace.parts.queries import Glad
 from stillspace.parts.queries import __dict__ as defined
 

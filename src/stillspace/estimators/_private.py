@@ -37,9 +37,10 @@ from stillspace.exceptions import (
 )
 from stillspace.methods.newton.routes import error_in_words
 from stillspace.methods.pictures import ScoreMap, Scree
-from stillspace.plans.fixed import GivenStart, fingerprint
+from stillspace.plans.fixed import fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
+from stillspace.plans.starts import GivenStart
 from stillspace.privacy import RELATIONS, Budget, Guarantee
 from stillspace.recipes import known_recipe
 from stillspace.recipes.fits import distance_quantiles
