@@ -353,6 +353,20 @@ STAGED = [
         tests=STANDARDISER,
     ),
     Mutant(
+        "a release keeps the event of less noise than it has",
+        "plans/release.py",
+        "            return z, unit, found\n",
+        "            return z / 2.0, unit, found\n",
+        tests=("tests/test_adaptive.py",),
+    ),
+    Mutant(
+        "the noise of a release is that of a wider relation",
+        "plans/release.py",
+        "limit, relation = Fraction(mu) ** 2, bounds.relation",
+        'limit, relation = Fraction(mu) ** 2, "add-or-remove-one"',
+        tests=("tests/test_adaptive.py",),
+    ),
+    Mutant(
         "the standardiser's answers have no noise",
         "run/__init__.py",
         "values = joint.apply(asked, ask.point, draws)",

@@ -226,9 +226,12 @@ class Joint:
 
     def split(self, flat: FloatArray) -> list[FloatArray]:
         """Return the sums as views of a flat array, each in its own shape."""
-        ends = np.cumsum([prod(query.shape) for query in self.queries])
-        parts = zip(np.split(flat, ends[:-1]), self.queries, strict=True)
-        return [part.reshape(query.shape) for part, query in parts]
+        parts, at = [], 0
+        for query in self.queries:
+            size = prod(query.shape)
+            parts.append(flat[at : at + size].reshape(query.shape))
+            at += size
+        return parts
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         for query, part in zip(self.queries, self.split(out), strict=True):
