@@ -133,12 +133,10 @@ may have one."""
 
 
 class _Bounds(NamedTuple):
-    """All that the noise of a release depends on, but for σ."""
+    """All that the noise of a release depends on, but for σ and rounding."""
 
     norm_bound: float
     difference_bound: float
-    rounding: float
-    """What the rounding of terms and sums adds to the sensitivity."""
     noise: GaussianNoise
     sampling: Sampling
     relation: Relation
@@ -158,7 +156,7 @@ class _Bounds(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _least_noise(bounds: _Bounds, mu: float) -> tuple[float, float, GaussianEvent]:
+def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, float, GaussianEvent]:
     """Return a multiplier just large enough for μ to be at most `mu`, its unit, and the event.
 
     The slack of the lattice depends on σ and comes on top of the rounding of terms and sums. The
@@ -166,10 +164,10 @@ def _least_noise(bounds: _Bounds, mu: float) -> tuple[float, float, GaussianEven
     """
     limit, relation = Fraction(mu) ** 2, bounds.relation
     unit = bounds.event(1.0, 0.0).sensitivity(relation)
-    z = (1.0 + (bounds.noise.slack(unit / mu) + bounds.rounding) / unit) / mu * (1.0 + 2.0**-50)
+    z = (1.0 + (bounds.noise.slack(unit / mu) + rounding) / unit) / mu * (1.0 + 2.0**-50)
     for _ in range(64):
         sigma = z * unit
-        found = bounds.event(sigma, bounds.noise.slack(sigma) + bounds.rounding)
+        found = bounds.event(sigma, bounds.noise.slack(sigma) + rounding)
         if found.squared_mu(relation) <= limit:
             return z, unit, found
         z = nextafter(z * (found.sensitivity(relation) / sigma / mu), inf) * (1.0 + 2.0**-50)
@@ -263,7 +261,7 @@ class Release:
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
         bounds = self._bounds
-        z, unit, event = _least_noise(bounds, mu)
+        z, unit, event = _least_noise(bounds, self._rounding, mu)
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, the event alone depends on z.
@@ -374,7 +372,7 @@ class Release:
     @cached_property
     def _bounds(self) -> _Bounds:
         query = self.query
-        bounds = query.norm_bound, query.difference_bound, self._rounding, query.noise
+        bounds = query.norm_bound, query.difference_bound, query.noise
         return _Bounds(*bounds, self.sampling, self.relation, self.rows_per_person)
 
     def _event(self, sigma: float, slack: float) -> GaussianEvent:
