@@ -21,12 +21,13 @@ from stillspace._checks import (
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
-from stillspace.estimators._journal import check_private_journal, checked_journal, paid
+from stillspace.estimators._journal import check_private_journal, paid
 from stillspace.estimators._planning import USUAL_MEMORY, planned
 from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._validation import (
     check_labels,
     checked_budget,
+    checked_journal,
     checked_public_size,
     checked_type,
 )
@@ -112,7 +113,8 @@ class PrivateEstimator(SubspaceEstimator):
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
         verbose, path = checked_flag("verbose", self.verbose), checked_journal(self.journal)
-        check_private_journal(path, self.budget, algorithm)
+        if path is not None:
+            check_private_journal(self.budget, algorithm)
         charged = self.budget is not None
         given = opened(X, self, hidden=hidden)
         source = source_of(given, hidden=hidden, finite=raising, charged=charged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sized
 from math import isfinite, isnan
 from numbers import Real
@@ -19,7 +20,7 @@ from stillspace._checks import (
     is_number,
 )
 from stillspace._typing import FloatArray
-from stillspace.exceptions import PrivacyWarning
+from stillspace.exceptions import JournalError, PrivacyWarning
 
 MOST_LABELS = 32
 """Labels that one map may have: each one makes a picture of its own."""
@@ -148,3 +149,17 @@ def check_labels(
 
 def _is_label(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, Real) and not isnan(value))
+
+
+def checked_journal(journal: Any) -> str | None:
+    """Return the absolute path of a journal, whose folder must be there."""
+    if journal is None:
+        return None
+    if not isinstance(journal, str | os.PathLike):
+        msg = f"journal must be a path or None, got {described(journal)}."
+        raise TypeError(msg)
+    path = os.path.abspath(os.fspath(journal))
+    if not os.path.isdir(os.path.dirname(path)):
+        msg = f"The folder of the journal {path} is not there; make it first."
+        raise JournalError(msg)
+    return path

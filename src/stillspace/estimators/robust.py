@@ -19,7 +19,6 @@ from stillspace._checks import checked_choice, checked_flag, described
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._files import check_cells, opened, robust_table
-from stillspace.estimators._journal import checked_journal
 from stillspace.estimators._robust_fit import Done, Task, fitted, fitted_with_holes, shifted_center
 from stillspace.estimators._sampling import (
     CENTERS,
@@ -32,7 +31,12 @@ from stillspace.estimators._tables import (
     checked_shape,
     stated_shape,
 )
-from stillspace.estimators._validation import checked_code, checked_components, checked_vector
+from stillspace.estimators._validation import (
+    checked_code,
+    checked_components,
+    checked_journal,
+    checked_vector,
+)
 from stillspace.exceptions import DisagreementWarning
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.stops import Never
