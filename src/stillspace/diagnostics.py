@@ -60,7 +60,7 @@ RULE = CutoffRule()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutlierMap:
-    """Score and orthogonal distances of rows, with cut-offs; `plots.draw_outlier_map` draws it."""
+    """Score and orthogonal distances of rows, with cut-offs; `plots.OutlierMapDisplay` draws it."""
 
     score_distance: FloatArray
     """(n,), Mahalanobis distance of the scores inside the subspace."""
