@@ -74,7 +74,7 @@ def _near(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> Floa
 
 def _at_limits(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
     """Rows whose residual is the floor, or the cut where there is one, give or take some bits."""
-    limits = [getattr(query, "floor", PRIVATE_FLOOR), *getattr(query, "edges", ())]
+    limits = [getattr(query, "floor", PRIVATE_FLOOR), *np.ravel(getattr(query, "edges", ()))]
     if isfinite(getattr(query, "cut", np.inf)):
         limits.append(query.cut)  # type: ignore[attr-defined]
     inside = _on(rng, n, V, query)
