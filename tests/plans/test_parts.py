@@ -24,7 +24,7 @@ from stillspace.plans.adaptive import AdaptivePlan, Allowance, Ask, Outcome
 from stillspace.plans.release import CeilingLedger, JointRelease, Ledger, Release
 from stillspace.plans.staged import StagedPlan
 from stillspace.rows import FileRows, Layout, MemoryRows, Sphere
-from stillspace.rows.layout import stretches
+from stillspace.rows.sums import stretches
 from stillspace.run import run
 from stillspace.run.journal import Journal, remaining
 from stillspace.run.journal_file import JournalFile

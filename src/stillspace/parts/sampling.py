@@ -54,7 +54,6 @@ class _Drawn:
     __slots__ = ()
 
     def draw(self: Sampling, n_rows: int, rng: np.random.Generator) -> IntArray | None:
-        """Return the selected row numbers, sorted, or None for all rows."""
         selections = self.draws(n_rows, 1, rng)
         return None if selections is None else np.sort(selections[0])
 
@@ -66,15 +65,12 @@ class All(_Drawn):
     name: ClassVar[SamplingName] = "all"
 
     def expected_size(self, size: int) -> float:
-        """Return `size`."""
         return float(size)
 
     def event_facts(self) -> dict[str, Any]:
-        """Nothing beyond the name."""
         return {"sampling": self.name}
 
     def draws(self, n_rows: int, count: int, rng: np.random.Generator) -> Selections | None:  # noqa: ARG002
-        """Return None: all rows."""
         return None
 
 
@@ -171,7 +167,6 @@ class Poisson(_Drawn):
         return self.rate * size
 
     def event_facts(self) -> dict[str, Any]:
-        """Name and rate."""
         return {"sampling": self.name, "rate": self.rate}
 
     def draws(self, n_rows: int, count: int, rng: np.random.Generator) -> Selections | None:
@@ -202,7 +197,6 @@ class _FixedSize(_Drawn):
             raise ValueError(msg)
 
     def expected_size(self, size: int) -> float:  # noqa: ARG002
-        """Return the batch size."""
         return float(self.batch_size)
 
     def event_facts(self) -> dict[str, Any]:
