@@ -25,8 +25,8 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR, GaussianNoise
 from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
-from stillspace.parts.sampling import All, Sampling, Selections
-from stillspace.plans.ledger import Ledger
+from stillspace.parts.sampling import All, RowPart, Sampling, Selections
+from stillspace.plans.ledger import ALL, Ledger
 from stillspace.privacy.events import (
     GaussianEvent,
     NonPrivateEvent,
@@ -41,6 +41,9 @@ ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
+
+PUBLIC = (All, RowPart)
+"""Samplings that choose rows by public facts alone: a person changes the jobs of her own rows."""
 
 WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
@@ -186,7 +189,7 @@ class Release:
     query: Query
     size: int
     z: float | tuple[float, ...] | None = None
-    sampling: Sampling = All()
+    sampling: Sampling = ALL
     relation: Relation = "replace-one"
     rows_per_person: int = 1
 
@@ -197,7 +200,13 @@ class Release:
                 "use z=0.0 (not private), or a query with bounded terms such as Glad."
             )
             raise NotAccountedError(msg)
-        population = self.sampling.event_facts().get("population", self.size)
+        if isinstance(self.sampling, RowPart) and self.relation != "replace-one":
+            msg = (
+                "A part of the rows by their numbers needs replace-one: where rows may be added "
+                "or removed, later rows get other numbers."
+            )
+            raise NotAccountedError(msg)
+        population = getattr(self.sampling, "population", self.size)
         if population != self.size:
             msg = f"The sampling is from {population} rows, the release has {self.size}."
             raise ValueError(msg)
@@ -284,7 +293,7 @@ class Release:
             raise ValueError(msg)
         stretches = self._stretches(first, count)
         for k, length in stretches:
-            ledger.record(self.event(k), length)
+            ledger.record(self.event(k), length, self.sampling)
         selections = self.sampling.draws(n_rows, count, rng)
         sigmas = [self.sigma(k) for k, _ in stretches]
         lengths = [length for _, length in stretches]
@@ -339,7 +348,7 @@ class Release:
         Under replace-one, and where all rows are read, a person changes as many jobs as she has
         rows; otherwise later rows may move, and all jobs may change.
         """
-        if self.relation == "replace-one" and type(self.sampling) is All:
+        if self.relation == "replace-one" and type(self.sampling) in PUBLIC:
             jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)
             return min(self.rows_bound, jobs)
         return self.rows_bound
@@ -381,7 +390,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class JointRelease:
-    """Several noisy means over all rows at one point, read in one pass.
+    """Several noisy means over the same rows at one point, read in one pass.
 
     Each has noise, bounds and an event of its own; together they are private as any releases one
     after another, so that no joint bound is needed.
@@ -390,12 +399,14 @@ class JointRelease:
     releases: tuple[Release, ...]
 
     def __post_init__(self) -> None:
-        if any(type(release.sampling) is not All for release in self.releases):
-            msg = "Releases are read in one pass only where each reads all rows."
+        if any(type(release.sampling) not in PUBLIC for release in self.releases):
+            msg = "Releases are read in one pass only where each reads all rows, or public ones."
             raise ValueError(msg)
-        if len({(r.relation, r.size, r.rows_per_person) for r in self.releases}) != 1:
+        facts = {(r.relation, r.size, r.rows_per_person, r.sampling) for r in self.releases}
+        if len(facts) != 1:
             msg = (
-                "Releases of one pass must share a neighbouring relation, size and rows per person."
+                "Releases of one pass must share a neighbouring relation, size, rows per person "
+                "and the rows that they read."
             )
             raise ValueError(msg)
 
@@ -405,14 +416,14 @@ class JointRelease:
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""
-        queries = tuple(release.asked for release in self.releases)
+        queries, selection = tuple(release.asked for release in self.releases), draws[0].selection
         with np.errstate(all="ignore"):
             # Sums are made in units of the norm bound, so queries of one pass share it.
             if len(queries) > 1 and len({query.norm_bound for query in queries}) == 1:
                 joint = Joint(queries)
-                totals = joint.split(rows.add(joint, point, None))
+                totals = joint.split(rows.add(joint, point, selection))
             else:
-                totals = list(map(rows.add, queries, repeat(point), repeat(None)))
+                totals = list(map(rows.add, queries, repeat(point), repeat(selection)))
             return [
                 release.noisy_mean(total, draw)
                 for release, total, draw in zip(self.releases, totals, draws, strict=True)
