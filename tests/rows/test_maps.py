@@ -8,6 +8,7 @@ from stillspace._frozen import FrozenArray
 from stillspace.parts.queries import SecondMoment
 from stillspace.rows import (
     Affine,
+    Caps,
     ChosenRows,
     Clip,
     LeaveOut,
@@ -19,7 +20,15 @@ from stillspace.rows import (
     Sphere,
     through_view,
 )
-from stillspace.rows.maps import checked_view, paired, view_text, width, with_bound, with_center
+from stillspace.rows.maps import (
+    bounded,
+    checked_view,
+    paired,
+    view_text,
+    width,
+    with_bound,
+    with_center,
+)
 
 NOWHERE = np.empty((0, 0))
 
@@ -40,10 +49,11 @@ def views(rng, D):
         (affine, Pairs(), Sphere(), LeaveOut(1.3)),
         (affine, Sphere(), LeaveOut(2.0), Project(basis(rng, D, 3)), Sphere()),
         (affine, Pairs(), Sphere(), Lengths()),
+        (affine, Sphere(), Caps(basis(rng, D, 2), FrozenArray.of([0.3, 0.2]))),
     ]
 
 
-@pytest.mark.parametrize("k", range(8))
+@pytest.mark.parametrize("k", range(9))
 @pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
 def test_a_replaced_row_replaces_one_mapped_row(rng, k, kind):
     """The lemma of docs/privacy.md: all other mapped rows keep their bits."""
@@ -123,6 +133,15 @@ def test_views_that_break_bounds_are_refused(rng):
             checked_view(view)
     for view in [(Sphere(),), (Clip(2.0), LeaveOut(1.0)), (Sphere(), V, Sphere())]:
         assert checked_view(view) is view
+
+
+def test_a_view_tells_whether_its_rows_are_bounded(rng):
+    """As the rows themselves do, after each of its maps."""
+    X = rng.standard_normal((20, 6))
+    for view in views(rng, 6):
+        for end in range(1, len(view) + 1):
+            rows = through_view(MemoryRows.of(X), view[:end], np.array([[0, 1], [2, 3]]))
+            assert bounded(view[:end]) == rows.bounded
 
 
 def test_a_row_is_bounded_once(rng):
