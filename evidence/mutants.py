@@ -155,14 +155,14 @@ MUTANTS = [
     Mutant(
         "a charge dropped in the loop",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length if k != 1 else 0)",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length if k != 1 else 0, self.sampling)",
     ),
     Mutant(
         "a charge dropped among stacked ones",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length - (length > 1))",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length - (length > 1), self.sampling)",
     ),
     Mutant(
         "compiled loops halve the noise",
@@ -424,8 +424,8 @@ MUTANTS = [
     Mutant(
         "steps read the rows that were left out",
         "methods/newton/method.py",
-        "return Ask(state.belief.V, tuple(queries), through)",
-        "return Ask(state.belief.V, tuple(queries))",
+        "return Ask(state.belief.V, tuple(queries), through, state.sampling)",
+        "return Ask(state.belief.V, tuple(queries), (), state.sampling)",
         ("tests/test_newton.py",),
     ),
     Mutant(
