@@ -347,8 +347,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Screening(state.moment, (), state.moment.share)",
+        "            spent = state.moment.share + rule.modes_share\n",
+        "            spent = state.moment.share\n",
         LOOK,
     ),
     Mutant(
