@@ -23,6 +23,7 @@ from evidence._mutant import (
     SOURCE,
     Mutant,
 )
+from evidence._parts_mutants import PARTS
 from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
@@ -155,14 +156,14 @@ MUTANTS = [
     Mutant(
         "a charge dropped in the loop",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length if k != 1 else 0)",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length if k != 1 else 0, self.sampling)",
     ),
     Mutant(
         "a charge dropped among stacked ones",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length - (length > 1))",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length - (length > 1), self.sampling)",
     ),
     Mutant(
         "compiled loops halve the noise",
@@ -347,8 +348,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Screening(state.moment, (), state.moment.share)",
+        "spent = state.moment.share + rule.modes_share\n",
+        "spent = state.moment.share\n",
         LOOK,
     ),
     Mutant(
@@ -424,8 +425,8 @@ MUTANTS = [
     Mutant(
         "steps read the rows that were left out",
         "methods/newton/method.py",
-        "return Ask(state.belief.V, tuple(queries), through)",
-        "return Ask(state.belief.V, tuple(queries))",
+        "return Ask(state.belief.V, tuple(queries), through, state.sampling)",
+        "return Ask(state.belief.V, tuple(queries), (), state.sampling)",
         ("tests/test_newton.py",),
     ),
     Mutant(
@@ -728,6 +729,7 @@ MUTANTS = [
         tests=CERTIFICATE,
     ),
     *STAGED,
+    *PARTS,
     *JOURNALS,
     *REVIEW,
 ]
