@@ -3,33 +3,34 @@
 from evidence._mutant import Mutant
 
 _TESTS = ("tests/plans/test_parts.py",)
-_RELEASE, _SAMPLING = "plans/release.py", "parts/sampling.py"
+_LEDGER, _RELEASE = "plans/ledger.py", "plans/release.py"
+_SAMPLING = "parts/sampling.py"
 
 PARTS = [
     Mutant(
         "releases of a part are not charged",
-        _RELEASE,
+        _LEDGER,
         "return self.whole, {**self.parts, read: self.parts.get(read, Fraction(0)) + cost}",
         "return self.whole, self.parts",
         tests=_TESTS,
     ),
     Mutant(
         "a part is charged for its last release alone",
-        _RELEASE,
+        _LEDGER,
         "read: self.parts.get(read, Fraction(0)) + cost",
         "read: cost",
         tests=_TESTS,
     ),
     Mutant(
         "the part that was read least is charged",
-        _RELEASE,
+        _LEDGER,
         "whole + max(parts.values(), default=Fraction(0)) <= self.limit",
         "whole + min(parts.values(), default=Fraction(0)) <= self.limit",
         tests=_TESTS,
     ),
     Mutant(
         "parts of two divisions are taken for disjoint ones",
-        _RELEASE,
+        _LEDGER,
         "if any(part.division != read.division for part in self.parts):",
         "if False:",
         tests=_TESTS,
@@ -43,7 +44,7 @@ PARTS = [
     ),
     Mutant(
         "parts with several rows per person",
-        _RELEASE,
+        _LEDGER,
         'if self.relation != "replace-one" or event.rows_per_person != 1:',
         'if self.relation != "replace-one":',
         tests=_TESTS,

@@ -83,8 +83,8 @@ REVIEW = [
     Mutant(
         "rows of a joint pass are asked other queries than those that are charged",
         "plans/release.py",
-        "tuple(release.asked for release in self.releases), draws",
-        "tuple(release.query for release in self.releases), draws",
+        "queries, selection = tuple(release.asked for",
+        "queries, selection = tuple(release.query for",
         tests=TWO,
     ),
     Mutant(

@@ -298,7 +298,7 @@ STAGED = [
     ),
     Mutant(
         "a ceiling forgets what was spent",
-        "plans/release.py",
+        "plans/ledger.py",
         "self.whole, self.parts, self.coordinates = whole, parts, coordinates",
         "self.coordinates = coordinates",
         tests=("tests/test_adaptive.py",),
