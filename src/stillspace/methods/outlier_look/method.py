@@ -18,7 +18,7 @@ from stillspace.methods.spectrum import Moment
 from stillspace.parts.queries import AngleCounts, FourthMoment, SecondMoment
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.plans.release import ALL
+from stillspace.plans.ledger import ALL
 from stillspace.rows.maps import Caps, View
 
 
