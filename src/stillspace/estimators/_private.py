@@ -277,7 +277,8 @@ class PrivateEstimator(SubspaceEstimator):
         given = isinstance(getattr(plan.main, "start", None), GivenStart)
         stated = [
             "each person owns one row" if k == 1 else f"each person owns at most {k} rows",
-            f"the number of rows, {n}, is public"
+            f"the number of rows, {n}, is public, and so is their order: the table was not sorted "
+            "by what its rows hold (shuffle such a table first)"
             if self.neighboring_relation == "replace-one"
             else f"public_size={n} is public knowledge and there are at most {ROW_MARGIN * n} rows",
         ]

@@ -171,7 +171,8 @@ class AdaptivePlan:
 
         Under the plan's own relation its μ is the ceiling. Every query has norm bound ≤
         difference bound ≤ 2 · norm bound. So a run kept under add-or-remove-one has at most twice
-        the μ under replace-one, and one kept under replace-one at most the same under the other.
+        the μ under replace-one. One kept under replace-one has at most the same under the other,
+        unless it reads parts of the rows: then nothing is said about the other.
         """
         mu = self.allowance.mu
         replaced = self.relation == "replace-one"
