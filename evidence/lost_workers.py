@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 import numpy as np
 
@@ -57,7 +58,7 @@ def lose(client: Any, scheduler: Any, kill: Kill, work: Callable[[], Any]) -> tu
     finally:
         ended.set()
         thread.join()
-        client.wait_for_workers(2, timeout=120)
+        client.wait_for_workers(2, timeout=600)
     return found, during[0]
 
 
@@ -70,6 +71,7 @@ def lost_workers_table(fits: int = FITS, without: int = WITHOUT_WORKERS) -> str:
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
+            dask.config.set({"distributed.comm.timeouts.connect": "300s"}),  # on a busy machine
             distributed.LocalCluster(
                 n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
             ) as cluster,

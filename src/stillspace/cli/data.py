@@ -129,7 +129,7 @@ def _delimiter(text: str | None) -> str | None:
 
 def check_there(file: Path) -> None:
     """Refuse a file that is not there; a folder of parts and standard input are allowed."""
-    if str(file) != STDIN and not file.exists():
+    if str(file) != STDIN and not file.exists() and not Path(str(file).split("::")[0]).exists():
         msg = f"{file} is not there; check the path."
         raise UsageError(msg)
 
