@@ -92,12 +92,10 @@ class PairedRows(LoadedFirst):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, D)."""
         return len(self.first), self.source.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored cells."""
         return self.source.dtype
 
     def load(
