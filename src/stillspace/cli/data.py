@@ -135,7 +135,7 @@ def check_there(file: Path) -> None:
 
 def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
     """Return the table in a file. `hidden`: the number of rows is secret."""
-    name = file.name.lower()
+    name = str(file).partition("::")[0].lower()  # FILE::KEY names a part of a file
     try:
         if str(file) == STDIN or name.endswith(TEXT):
             return _text(file, asked, hidden)

@@ -16,7 +16,7 @@ from itertools import count
 from secrets import token_hex
 from typing import Any
 
-import dask
+from dask.base import annotate
 
 from stillspace.rows.cluster import worker
 from stillspace.rows.cluster.worker import Answer, Sealed
@@ -82,7 +82,7 @@ class Pool:
 
     def size(self) -> int:
         """Return the number of threads of all workers."""
-        return max(1, sum(self.client.nthreads().values()))
+        return max(1, sum(map(int, self.client.nthreads().values())))
 
     def futures_of(self, collection: Any) -> list[Any]:
         """Return the futures of the chunks of a persisted array, in order."""
@@ -148,7 +148,7 @@ class Pool:
         names = [self._name(worker.ask) for _ in kept]
         where = {name: [self._kept[keys[p]]] for name, p in zip(names, kept, strict=True)}
         given = [keys[p] for p in kept], [question] * len(kept), [tasks[p] for p in kept]
-        with dask.annotate(workers=where.get, allow_other_workers=True):
+        with annotate(workers=where.get, allow_other_workers=True):
             found = self.client.map(worker.ask, *given, key=names, pure=False, retries=RETRIES)
         return dict(zip(kept, found, strict=True))
 

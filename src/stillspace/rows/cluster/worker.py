@@ -162,7 +162,7 @@ def combine(*answers: Answer) -> Answer:
     The answers stay as they are: a task that runs a second time must not add a part twice.
     """
     lost = tuple(key for answer in answers for key in answer.lost)
-    total = None if lost else deepcopy(answers[0].found)
+    total: Any = None if lost else deepcopy(answers[0].found)
     for answer in () if lost else answers[1:]:
         total.merge(answer.found)
     proofs = {answer.proof for answer in answers}

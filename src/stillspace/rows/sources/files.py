@@ -59,14 +59,19 @@ def changed(path: str) -> DataFileError:
     return DataFileError(msg)
 
 
+def check_new(target: Path) -> None:
+    """Refuse a name that is taken."""
+    if target.exists():
+        raise DataFileError(f"{target} exists already and is not overwritten; give a new name.")
+
+
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
     """Give a path to write to, whose file gets the name `target` at the end.
 
     A file of that name is not overwritten. If anything fails, nothing is left behind.
     """
-    if target.exists():
-        raise DataFileError(f"{target} exists already and is not overwritten; give a new name.")
+    check_new(target)
     temporary = target.with_name(f".{target.name}.part")
     try:
         yield temporary

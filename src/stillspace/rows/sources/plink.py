@@ -19,7 +19,7 @@ import numpy as np
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.kernels.calls_of_two_bits import transpose_calls
-from stillspace.rows.sources.files import OpenFile, new_file, unreadable
+from stillspace.rows.sources.files import OpenFile, check_new, new_file, unreadable
 from stillspace.rows.sources.runs import take_by_runs
 
 MAGIC = b"\x6c\x1b"
@@ -114,6 +114,7 @@ def rewritten(
         msg = f"{file.path} is in individual-major order already; it can be read as it is."
         raise DataFileError(msg)
     new = Path(target).with_suffix(".bed")
+    check_new(new)
     made: list[Path] = []
     try:
         for end in (".fam", ".bim"):
