@@ -29,12 +29,18 @@ from stillspace.parts.queries import Glad
 from stillspace.rows import FileRows, MemoryRows, Sphere
 
 HERE = Path(__file__).parent
-MODEL_SHAPES = ((40_000, 256, 2), (40_000, 256, 10), (10_000, 1000, 4), (60_000, 150, 4))
+MODEL_SHAPES = (
+    (40_000, 256, 2),
+    (40_000, 256, 10),
+    (10_000, 1000, 4),
+    (60_000, 150, 4),
+    (90_000, 96, 6),
+)
 """(rows, columns, components) from which the constants are fitted."""
 CHECK_SHAPES = ((70_000, 128, 5), (18_000, 600, 3))
 """Other shapes, on which the model is checked."""
 FORMATS = ("npy", "parquet", "bed")
-REPEATS = 5
+REPEATS = 9
 DOCS = HERE.parent / "docs" / "scale.md"
 CLUSTERS = (
     ("1e9 × 1e3 Parquet float32", 1e9, 1e3, "parquet", 4.0),
@@ -77,18 +83,18 @@ def main() -> None:
 
 
 def constants(folder: Path) -> dict[str, float]:
-    """Return nanoseconds per cell: of a term (fixed part and part per component), of a format."""
+    """Return nanoseconds: per cell, per cell and component, per row, and per cell of a format."""
     rows, times = [], []
     reads: dict[str, list[float]] = {name: [] for name in FORMATS}
     for n, D, r in MODEL_SHAPES:
         memory, *files = pass_times(folder, n, D, r)
         cells = n * D * 1e-9
-        rows.append([1.0, float(r)])
+        rows.append([1.0, float(r), 1.0 / D])
         times.append(memory / cells)
         for name, seconds in zip(FORMATS, files, strict=True):
             reads[name].append((seconds - memory) / cells)
-    (fixed, each), *_ = np.linalg.lstsq(np.array(rows), np.array(times), rcond=None)
-    found = {"cell_ns": float(fixed), "component_ns": float(each)}
+    (cell, component, row), *_ = np.linalg.lstsq(np.array(rows), np.array(times), rcond=None)
+    found = {"cell_ns": float(cell), "component_ns": float(component), "row_ns": float(row)}
     return found | {f"{name}_ns": float(np.median(values)) for name, values in reads.items()}
 
 
@@ -103,10 +109,10 @@ def checked(folder: Path, known: dict[str, float]) -> list[dict[str, Any]]:
     return found
 
 
-def predicted(known: dict[str, float], n: int, D: int, r: int, storage: str) -> float:
+def predicted(known: dict[str, float], n: float, D: float, r: int, storage: str) -> float:
     """Return the CPU seconds of one pass by the model."""
     per_cell = known["cell_ns"] + r * known["component_ns"] + known[f"{storage}_ns"]
-    return n * D * per_cell * 1e-9
+    return n * (D * per_cell + known["row_ns"]) * 1e-9
 
 
 def with_tables(text: str, found: dict[str, Any]) -> str:
@@ -127,6 +133,7 @@ def tables(found: dict[str, Any]) -> dict[str, str]:
         ("c, `.npy` float32 in the cache of the system", known["npy_ns"]),
         ("c, Parquet float32", known["parquet_ns"]),
         ("c, `.bed`", known["bed_ns"]),
+        ("e, per row", known["row_ns"]),
     ]
     checks = [
         (
@@ -151,7 +158,7 @@ def tables(found: dict[str, Any]) -> dict[str, str]:
             )
     shape = "check on another shape (rows × columns, components)"
     return {
-        "constants": _table(("constant", "ns per cell"), [(k, f"{v:.2f}") for k, v in constants]),
+        "constants": _table(("constant", "ns"), [(k, f"{v:.2f}") for k, v in constants]),
         "check": _table((shape, "format", "CPU seconds", "model", "off by"), checks),
         "rounds": _table(
             ("table", "workers", "adding up or reading", "scheduler", "sums", "one round"), rounds
@@ -174,13 +181,13 @@ def cluster_round(
     workers: int,
 ) -> tuple[float, float, float]:
     """Return the seconds of a round: of the slower of adding up and reading, of tasks, of sums."""
-    per_cell = known["cell_ns"] + COMPONENTS * known["component_ns"] + known[f"{storage}_ns"]
+    adding = predicted(known, n / workers, D, COMPONENTS, storage)
     cells = n * D / workers
     total, hops = 16 * D * COMPONENTS, workers
     if total * workers > TREE:
         hops = max(1.0, log(workers, 8))
     sums = (total + total / 2) * hops / NETWORK  # sums come back, the point goes out
-    return max(cells * per_cell * 1e-9, cells * size / DISK), task * workers / 2, sums
+    return max(adding, cells * size / DISK), task * workers / 2, sums
 
 
 def pass_times(folder: Path, n: int, D: int, r: int) -> list[float]:
