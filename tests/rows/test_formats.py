@@ -299,7 +299,7 @@ def test_pieces_that_are_too_large_are_refused_before_the_charge(tmp_path):
         assert RowTable.of(tmp_path / f"X.{end}", "200MB").shape == X.shape
         # Where the number of rows is secret, a refusal would tell of it.
         assert RowTable.of(tmp_path / f"X.{end}", "17MB", hidden=True).shape == X.shape
-    assert budget.entries() == []
+    assert not budget.entries()
 
 
 def test_windows_end_where_chunks_end(tmp_path):
