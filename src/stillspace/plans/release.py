@@ -12,7 +12,7 @@ the same fields, so the claim and the run are one text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby, repeat
@@ -22,12 +22,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.exceptions import NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR, GaussianNoise
 from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
-from stillspace.parts.sampling import All, Sampling, Selections
+from stillspace.parts.sampling import All, RowPart, Sampling, Selections
+from stillspace.plans.ledger import ALL, Ledger
 from stillspace.privacy.events import (
-    ComposedEvent,
     GaussianEvent,
     NonPrivateEvent,
     Relation,
@@ -42,6 +42,9 @@ ROW_MARGIN = 16
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
 
+PUBLIC = (All, RowPart)
+"""Samplings that choose rows by public facts alone: a person changes the jobs of her own rows."""
+
 WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
 
@@ -50,75 +53,6 @@ def _relative_error(chain: int) -> float:
     """Return the relative error of a sum whose entries pass so many operations."""
     mu = chain * UNIT_ROUNDOFF
     return mu / (1.0 - mu)
-
-
-def checked_event(ran: ComposedEvent, planned: ComposedEvent) -> ComposedEvent:
-    """Return what ran, or raise if it is not what was planned."""
-    if ran != planned:
-        msg = "What ran differs from the plan that was accounted for; the result is withheld."
-        raise LedgerError(msg)
-    return ran
-
-
-@dataclass(slots=True)
-class Ledger:
-    """The events of what ran, in order."""
-
-    events: list[SingleEvent] = field(default_factory=list)
-
-    def record(self, event: SingleEvent, count: int = 1) -> None:
-        """Add an event that happens `count` times in a row; called before the rows are read."""
-        self.events.extend([event] * count)
-
-    def check(self, planned: ComposedEvent) -> ComposedEvent:
-        """Return what ran, or raise if it is not what was planned."""
-        return checked_event(ComposedEvent.of(self.events), planned)
-
-
-@dataclass(slots=True)
-class CeilingLedger(Ledger):
-    """The events of releases chosen from earlier ones: a privacy filter (SPEC 4).
-
-    A release that would pass the ceiling is refused before its noise is drawn. What is accounted
-    for is the ceiling itself, never the sum that was reached: that sum depends on releases.
-    """
-
-    ceiling: GaussianEvent = field(kw_only=True)
-    relation: Relation = field(kw_only=True)
-    spent: Fraction = field(default=Fraction(0), init=False)
-    coordinates: int = field(default=0, init=False)
-    limit: Fraction = field(init=False)
-    """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
-
-    def __post_init__(self) -> None:
-        exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
-        self.limit = exact**2
-
-    def record(self, event: SingleEvent, count: int = 1) -> None:
-        """Add an event, or raise if it has no place under the ceiling."""
-        if not isinstance(event, GaussianEvent) or event.sampling != "all":
-            msg = "Only Gaussian releases of all rows may be chosen from earlier releases."
-            raise LedgerError(msg)
-        if not event.norm_bound <= event.difference_bound <= 2.0 * event.norm_bound:
-            msg = "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
-            raise LedgerError(msg)
-        spent = self.spent + count * event.squared_mu(self.relation)
-        coordinates = self.coordinates + count * event.coordinates
-        within = (
-            spent <= self.limit
-            and coordinates <= self.ceiling.coordinates
-            and event.sampler_error <= self.ceiling.sampler_error
-            and event.rows_per_person >= self.ceiling.rows_per_person
-        )
-        if not within:
-            msg = "A release would pass the ceiling that was accounted for; the fit is withheld."
-            raise LedgerError(msg)
-        self.spent, self.coordinates = spent, coordinates
-        self.events.extend([event] * count)
-
-    def check(self, planned: ComposedEvent) -> ComposedEvent:
-        """Return the ceiling, or raise if it is not what was planned."""
-        return checked_event(ComposedEvent.of([self.ceiling]), planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +136,10 @@ may have one."""
 
 
 class _Bounds(NamedTuple):
-    """All that the noise of a release depends on, but for σ."""
+    """All that the noise of a release depends on, but for σ and rounding."""
 
     norm_bound: float
     difference_bound: float
-    rounding: float
-    """What the rounding of terms and sums adds to the sensitivity."""
     noise: GaussianNoise
     sampling: Sampling
     relation: Relation
@@ -227,7 +159,7 @@ class _Bounds(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _least_noise(bounds: _Bounds, mu: float) -> tuple[float, float, GaussianEvent]:
+def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, float, GaussianEvent]:
     """Return a multiplier just large enough for μ to be at most `mu`, its unit, and the event.
 
     The slack of the lattice depends on σ and comes on top of the rounding of terms and sums. The
@@ -235,10 +167,10 @@ def _least_noise(bounds: _Bounds, mu: float) -> tuple[float, float, GaussianEven
     """
     limit, relation = Fraction(mu) ** 2, bounds.relation
     unit = bounds.event(1.0, 0.0).sensitivity(relation)
-    z = (1.0 + (bounds.noise.slack(unit / mu) + bounds.rounding) / unit) / mu * (1.0 + 2.0**-50)
+    z = (1.0 + (bounds.noise.slack(unit / mu) + rounding) / unit) / mu * (1.0 + 2.0**-50)
     for _ in range(64):
         sigma = z * unit
-        found = bounds.event(sigma, bounds.noise.slack(sigma) + bounds.rounding)
+        found = bounds.event(sigma, bounds.noise.slack(sigma) + rounding)
         if found.squared_mu(relation) <= limit:
             return z, unit, found
         z = nextafter(z * (found.sensitivity(relation) / sigma / mu), inf) * (1.0 + 2.0**-50)
@@ -257,7 +189,7 @@ class Release:
     query: Query
     size: int
     z: float | tuple[float, ...] | None = None
-    sampling: Sampling = All()
+    sampling: Sampling = ALL
     relation: Relation = "replace-one"
     rows_per_person: int = 1
 
@@ -268,7 +200,13 @@ class Release:
                 "use z=0.0 (not private), or a query with bounded terms such as Glad."
             )
             raise NotAccountedError(msg)
-        population = self.sampling.event_facts().get("population", self.size)
+        if isinstance(self.sampling, RowPart) and self.relation != "replace-one":
+            msg = (
+                "A part of the rows by their numbers needs replace-one: where rows may be added "
+                "or removed, later rows get other numbers."
+            )
+            raise NotAccountedError(msg)
+        population = getattr(self.sampling, "population", self.size)
         if population != self.size:
             msg = f"The sampling is from {population} rows, the release has {self.size}."
             raise ValueError(msg)
@@ -332,7 +270,7 @@ class Release:
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
         bounds = self._bounds
-        z, unit, event = _least_noise(bounds, mu)
+        z, unit, event = _least_noise(bounds, self._rounding, mu)
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, the event alone depends on z.
@@ -355,7 +293,7 @@ class Release:
             raise ValueError(msg)
         stretches = self._stretches(first, count)
         for k, length in stretches:
-            ledger.record(self.event(k), length)
+            ledger.record(self.event(k), length, self.sampling)
         selections = self.sampling.draws(n_rows, count, rng)
         sigmas = [self.sigma(k) for k, _ in stretches]
         lengths = [length for _, length in stretches]
@@ -410,7 +348,7 @@ class Release:
         Under replace-one, and where all rows are read, a person changes as many jobs as she has
         rows; otherwise later rows may move, and all jobs may change.
         """
-        if self.relation == "replace-one" and type(self.sampling) is All:
+        if self.relation == "replace-one" and type(self.sampling) in PUBLIC:
             jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)
             return min(self.rows_bound, jobs)
         return self.rows_bound
@@ -443,7 +381,7 @@ class Release:
     @cached_property
     def _bounds(self) -> _Bounds:
         query = self.query
-        bounds = query.norm_bound, query.difference_bound, self._rounding, query.noise
+        bounds = query.norm_bound, query.difference_bound, query.noise
         return _Bounds(*bounds, self.sampling, self.relation, self.rows_per_person)
 
     def _event(self, sigma: float, slack: float) -> GaussianEvent:
@@ -452,7 +390,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class JointRelease:
-    """Several noisy means over all rows at one point, read in one pass.
+    """Several noisy means over the same rows at one point, read in one pass.
 
     Each has noise, bounds and an event of its own; together they are private as any releases one
     after another, so that no joint bound is needed.
@@ -461,12 +399,14 @@ class JointRelease:
     releases: tuple[Release, ...]
 
     def __post_init__(self) -> None:
-        if any(type(release.sampling) is not All for release in self.releases):
-            msg = "Releases are read in one pass only where each reads all rows."
+        if any(type(release.sampling) not in PUBLIC for release in self.releases):
+            msg = "Releases are read in one pass only where each reads all rows, or public ones."
             raise ValueError(msg)
-        if len({(r.relation, r.size, r.rows_per_person) for r in self.releases}) != 1:
+        facts = {(r.relation, r.size, r.rows_per_person, r.sampling) for r in self.releases}
+        if len(facts) != 1:
             msg = (
-                "Releases of one pass must share a neighbouring relation, size and rows per person."
+                "Releases of one pass must share a neighbouring relation, size, rows per person "
+                "and the rows that they read."
             )
             raise ValueError(msg)
 
@@ -476,14 +416,14 @@ class JointRelease:
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""
-        queries = tuple(release.asked for release in self.releases)
+        queries, selection = tuple(release.asked for release in self.releases), draws[0].selection
         with np.errstate(all="ignore"):
             # Sums are made in units of the norm bound, so queries of one pass share it.
             if len(queries) > 1 and len({query.norm_bound for query in queries}) == 1:
                 joint = Joint(queries)
-                totals = joint.split(rows.add(joint, point, None))
+                totals = joint.split(rows.add(joint, point, selection))
             else:
-                totals = list(map(rows.add, queries, repeat(point), repeat(None)))
+                totals = list(map(rows.add, queries, repeat(point), repeat(selection)))
             return [
                 release.noisy_mean(total, draw)
                 for release, total, draw in zip(self.releases, totals, draws, strict=True)

@@ -15,15 +15,9 @@ from stillspace.exceptions import NotAccountedError
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan, Answer
 from stillspace.plans.fixed import Plan, Reading
+from stillspace.plans.ledger import CeilingLedger, Ledger, checked_event
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import (
-    NO_DRAW,
-    CeilingLedger,
-    Ledger,
-    Observation,
-    Witness,
-    checked_event,
-)
+from stillspace.plans.release import NO_DRAW, Observation, Witness
 from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent
@@ -163,11 +157,12 @@ def run_adaptive(
             if journal is not None:
                 journal.keep(joint.releases, 0, values)
         if observers.witness is not None:
+            # What is read is public: the selection is the same for all of these releases.
+            read = replace(NO_DRAW, selection=ask.sampling.draw(rows.n_rows, rng))
             for release, value in zip(joint.releases, values, strict=True):
-                # No selection: each of these releases reads all rows.
-                facts = (value, NO_DRAW, asked.rows, ask.through)
+                facts = (value, read, asked.rows, ask.through)
                 observers.witness(Observation.of(release, 0, ask.point, *facts))
-        sds = (release.sigma(0) / plan.size for release in joint.releases)
+        sds = (release.sigma(0) / release.divisor for release in joint.releases)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1
     found = method.outcome(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import cos, pi, sqrt
 from typing import ClassVar, TypeAlias
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
+from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import STANDARD, LookRule
 from stillspace.methods.spectrum import Moment
 from stillspace.parts.queries import AngleCounts, FourthMoment, SecondMoment
+from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+from stillspace.plans.ledger import ALL
 from stillspace.rows.maps import Caps, View
 
 
@@ -34,6 +37,10 @@ class Modes:
     moment: Moment
     basis: FloatArray
     """(D, K)."""
+    division: All | RowPart = ALL
+    """Part 0 of the rows, if they are divided."""
+    read: All | RowPart = ALL
+    """Which rows are asked about."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +51,8 @@ class Angles:
     moment: Moment
     directions: FloatArray
     """(D, m), unit vectors as columns."""
+    division: All | RowPart = ALL
+    read: All | RowPart = ALL
 
     @property
     def overlap(self) -> float:
@@ -54,6 +63,8 @@ class Angles:
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
     """The second moment of the rows outside the groups found is asked for."""
+
+    division: All | RowPart = field(default=ALL, kw_only=True)
 
     moment: Moment
     groups: tuple[LeftOut, ...]
@@ -70,11 +81,13 @@ class Screening:
     """Share of μ² of all releases of the look, that of the moment included."""
     through: View = ()
     """The row map that leaves them out, if there is anything to leave out."""
+    division: All | RowPart = ALL
+    """Part 0 of the rows, if later passes may read parts of them."""
 
     def plus(self, answer: Answer, share: float) -> Screening:
         """Return this with one release more of the second moment of the rows outside."""
         moment = self.moment.plus(answer, share)
-        return Screening(moment, self.left_out, self.spent + share, self.through)
+        return replace(self, moment=moment, spent=self.spent + share)
 
 
 LookState: TypeAlias = First | Modes | Angles | Rest | Screening
@@ -90,6 +103,7 @@ class OutlierLook:
     choose: bool = False
     """Whether the number of components is chosen by the second moment."""
     rule: LookRule = STANDARD
+    division: DivisionRule = DIVISION
     name: ClassVar[str] = "a look for groups of outliers on the sphere"
 
     @property
@@ -129,11 +143,12 @@ class OutlierLook:
             return Ask(nowhere, ((SecondMoment(self.D), rule.moment_share),))
         if isinstance(state, Modes):
             query = FourthMoment(self.D, state.basis.shape[1])
-            return Ask(state.basis, ((query, rule.modes_share),))
+            return Ask(state.basis, ((query, rule.modes_share),), sampling=state.read)
         if isinstance(state, Angles):
             m = state.directions.shape[1]
             point = state.directions / state.overlap
-            return Ask(point, ((AngleCounts(self.D, m, rule.bins), rule.angles_share),))
+            angles = AngleCounts(self.D, m, rule.bins)
+            return Ask(point, ((angles, rule.angles_share),), sampling=state.read)
         if isinstance(state, Rest):
             rest = SecondMoment(self.D)
             return Ask(nowhere, ((rest, rule.rest_share),), (caps_of(state.groups),))
@@ -163,9 +178,14 @@ class OutlierLook:
         moment = Moment(answer.value, rule.moment_share, answer.sd)
         r = self._components(moment)
         kappa = moment.spectrum(r).kappa / sqrt(moment.share)
-        if kappa < rule.weak or self.smallest_visible(allowance) > rule.minority:
-            return Screening(moment, (), moment.share)
-        return Modes(allowance, moment, moment.leading(self._width))
+        division = self.division.first_part(allowance, moment, r)
+        visible = self.smallest_visible(allowance)
+        if kappa < rule.weak or visible > rule.minority:
+            return Screening(moment, (), moment.share, division=division)
+        read: All | RowPart = ALL
+        if isinstance(division, RowPart):
+            read = division if visible * division.parts <= self.division.smallest_group else ALL
+        return Modes(allowance, moment, moment.leading(self._width), division, read)
 
     def _saw_modes(self, state: Modes, answer: Answer) -> LookState:
         """Choose the directions along which there are more rows than in an elliptical law."""
@@ -175,8 +195,10 @@ class OutlierLook:
         least = rule.visible * answer.sd
         modes = gathering_directions(excess, rule.apart, rule.most_modes, least)
         if modes.shape[1] == 0:
-            return Screening(state.moment, (), state.moment.share + rule.modes_share)
-        return Angles(state.allowance, state.moment, basis @ modes)
+            spent = state.moment.share + rule.modes_share
+            return Screening(state.moment, (), spent, division=state.division)
+        directions = basis @ modes
+        return Angles(state.allowance, state.moment, directions, state.division, state.read)
 
     def _saw_angles(self, state: Angles, answer: Answer) -> LookState:
         """Take groups behind an empty ring for outliers, for now."""
@@ -184,9 +206,9 @@ class OutlierLook:
         gaps = clear_gaps(scale * answer.value, scale * answer.sd, size, rule, self.r)
         if not gaps:
             spent = state.moment.share + rule.modes_share + rule.angles_share
-            return Screening(state.moment, (), spent)
+            return Screening(state.moment, (), spent, division=state.division)
         groups = tuple(_group(gap, state.directions, rule) for gap in gaps)
-        return Rest(state.moment, groups)
+        return Rest(state.moment, groups, division=state.division)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
         """Leave out the groups whose direction the other rows do not share."""
@@ -200,8 +222,8 @@ class OutlierLook:
         # each row that is not zero adds 1 to the trace
         rows = float(np.trace(state.moment.value))
         if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
-            return Screening(state.moment, (), spent)
-        return Screening(rest, foreign, spent, (caps_of(foreign),))
+            return Screening(state.moment, (), spent, division=state.division)
+        return Screening(rest, foreign, spent, (caps_of(foreign),), state.division)
 
     def _components(self, moment: Moment) -> int:
         return moment.count(self.r) if self.choose else self.r

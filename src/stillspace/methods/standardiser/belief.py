@@ -108,22 +108,28 @@ class Beliefs(NamedTuple):
         """Return what hypotheses of the columns say of a look at them, atoms included."""
         masses = laws.masses(look.edges)
         columns = look.columns
-        masses *= self.live[columns, None, None].astype(np.float32)
+        atoms = self.atoms[columns]
+        live = np.maximum(self.present[columns] - atoms[:, :, 2].sum(axis=1), 0.0)
+        masses *= live[:, None, None].astype(np.float32)
         for low, _, share in self._atoms(columns):
             masses[np.arange(len(columns)), :, look.bins_of(low)] += share[:, None]
         return masses
 
-    def next_edges(self, column: int, sd: float) -> FloatArray:
+    def next_edges(self, columns: IntArray, sd: float) -> list[FloatArray]:
         """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin."""
         bins = int(np.clip(RULE.full / sd, RULE.least_bins, RULE.most_bins))
         levels = np.arange(1.0, bins) / bins
-        parts = [self.laws[column].quantiles(self.weights[column], levels)]
-        parts += [atom[:2] for atom in self.atoms[column] if atom[2] > 0.0]
-        low, high, share = self.heavy[column]
-        if share > 0.0:
-            parts.append(np.linspace(low, high, RULE.parts_of_heavy_bin + 1))
-        edges = np.concatenate(parts)
-        return np.unique(edges[np.isfinite(edges)])
+        found = []
+        for some in _some(columns):
+            found += self.laws[some].quantiles(self.weights[some], levels)
+        for i, column in enumerate(columns):
+            parts = [atom[:2] for atom in self.atoms[column] if atom[2] > 0.0]
+            low, high, share = self.heavy[column]
+            if share > 0.0:
+                parts.append(np.linspace(low, high, RULE.parts_of_heavy_bin + 1))
+            edges = np.concatenate([found[i], *parts])
+            found[i] = np.unique(edges[np.isfinite(edges)])
+        return found
 
     def after(self, look: Look) -> Beliefs:
         """Return what is believed after one more look: likely hypotheses, finer ones.
@@ -188,7 +194,8 @@ class Beliefs(NamedTuple):
         """Yield limits and shares of the first atom of all columns, of the second one, …"""
         for i in range(self.atoms.shape[1]):
             low, high, share = self.atoms[columns, i].T
-            yield low, high, share
+            if share.any():
+                yield low, high, share
 
     def _refined(self, look: Look, columns: IntArray) -> Beliefs:
         """Return the belief after one more look at some of the columns."""

@@ -177,8 +177,10 @@ def _answer(key: str, rows: MemoryRows, question: Sealed, task: Sealed) -> Answe
     return Answer(found, {key: _address()}, proof())
 
 
-def _add(rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int) -> PartSum:
-    return rows.partial(query, point, jobs, first=first)
+def _add(
+    rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int, chosen: IntArray
+) -> PartSum:
+    return rows.partial(query, point, jobs, first=first, index=chosen)
 
 
 def _mapped(rows: MemoryRows, numbers: IntArray) -> FloatArray:
