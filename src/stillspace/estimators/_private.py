@@ -66,7 +66,7 @@ from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
 from stillspace.recipes import Facts, known_recipe
 from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
 from stillspace.rows import Affine, Clip, LabelledRows, Pairs, Sketch, Sphere, label_codes
-from stillspace.rows.maps import View, width
+from stillspace.rows.maps import View, affine_of, width
 from stillspace.rows.progress import progress
 from stillspace.run import Result, most_passes, run
 
@@ -341,8 +341,7 @@ class PrivateEstimator(SubspaceEstimator):
 
     def _set_result(self, result: Result, plan: StagedPlan) -> None:
         """Set what was found and what else was released, always the same attributes."""
-        affine = result.view[0]
-        assert isinstance(affine, Affine)
+        affine = affine_of(result.view)
         sketches = [row_map for row_map in result.view if isinstance(row_map, Sketch)]
         self.sketch_ = sketches[0] if sketches else None
         self.components_ = np.ascontiguousarray(result.V.T)
@@ -357,8 +356,7 @@ class PrivateEstimator(SubspaceEstimator):
     @staticmethod
     def _collapsed(result: Result) -> bool:
         """Whether the releases show rows along one line, in units that were not standardised."""
-        affine, moment = result.view[0], result.moment
-        assert isinstance(affine, Affine)
+        affine, moment = affine_of(result.view), result.moment
         if moment is None or affine.scale is not None or result.V.shape[1] < 2:
             return False
         return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED)

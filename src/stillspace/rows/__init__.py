@@ -4,7 +4,17 @@ from stillspace.rows.file import FileRows, RowTable
 from stillspace.rows.labels import LabelledRows, label_codes
 from stillspace.rows.layout import STANDARD, Layout, Summation
 from stillspace.rows.levels import levels
-from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
+from stillspace.rows.maps import (
+    Affine,
+    Caps,
+    Clip,
+    LeaveOut,
+    Lengths,
+    Pairs,
+    Project,
+    Sphere,
+    Without,
+)
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, draw_pairs
 from stillspace.rows.protocols import ChosenRows, OnceAdded, Rows, RowSum, through_view
@@ -36,6 +46,7 @@ __all__ = [
     "Sketch",
     "Sphere",
     "Summation",
+    "Without",
     "draw_pairs",
     "label_codes",
     "levels",

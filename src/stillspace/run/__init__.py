@@ -102,13 +102,14 @@ def _run_one(
     rng: np.random.Generator,
     observers: Observers,
     point: FloatArray | None,
+    raw: Rows | None = None,
 ) -> Result:
     """Run a plan of one stage with a ledger of its own, and check the ledger."""
     accounted(rows)  # behind row maps, too
     if isinstance(plan, AdaptivePlan):
         plan = plan if point is None else plan.at(point)
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
-        result = run_adaptive(plan, rows, rng, limit, observers)
+        result = run_adaptive(plan, rows, rng, limit, observers, raw)
         return replace(result, event=limit.check(plan.event()))
     ledger = Ledger()
     if isinstance(plan, TestedPlan):
@@ -170,7 +171,8 @@ def _run_staged(
         behind_view = _with_view(observers, view, views.pairs)
         if observers.journal is not None:
             observers.journal.begin_stage()
-        found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))
+        point = stage.point(progress)
+        found = _run_one(stage.plan, behind, rng, behind_view, point, rows)
         event += found.event
         progress = stage.after(progress, found)
     assert progress.V is not None
@@ -192,6 +194,7 @@ def _with_view(observers: Observers, view: View, pairs: IntArray | None) -> Obse
         return observers
 
     def add_view(observation: Observation) -> None:
-        witness(replace(observation, view=(*view, *observation.view), pairs=pairs))
+        whole = observation.view if observation.whole else (*view, *observation.view)
+        witness(replace(observation, view=whole, pairs=pairs))
 
     return replace(observers, witness=add_view)

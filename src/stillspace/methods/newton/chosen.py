@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from stillspace._typing import FloatArray
 from stillspace.methods.newton.method import DampedNewton
 from stillspace.methods.newton.states import Looking, NewtonState
-from stillspace.methods.outlier_look import OutlierLook, Screening
+from stillspace.methods.outlier_look import OutlierLook, Screening, UnitsAgain
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
 
@@ -17,6 +18,8 @@ class ChosenNewton:
 
     D: int
     most: int
+    units: UnitsAgain | None = None
+    """How the look finds centre and scale again, if it does."""
     name: ClassVar[str] = DampedNewton.name + ", the number of components chosen by the first look"
 
     @property
@@ -36,7 +39,12 @@ class ChosenNewton:
 
     @property
     def _first(self) -> DampedNewton:
-        return DampedNewton(self.D, self.most, OutlierLook(self.D, self.most, choose=True))
+        look = OutlierLook(self.D, self.most, choose=True, units=self.units)
+        return DampedNewton(self.D, self.most, look)
+
+    def at(self, point: FloatArray) -> ChosenNewton:
+        """Return the method, told the centre and the scale (2, D) that its rows have."""
+        return self if self.units is None else replace(self, units=self.units.at(point))
 
     def begin(self, allowance: Allowance) -> tuple[DampedNewton, NewtonState]:
         """Return the state before the first release, which does not depend on the number."""

@@ -81,6 +81,10 @@ class DampedNewton:
             self._look.coordinates + moments + (self.rule.judged_at + self.rule.most_steps) * step
         )
 
+    def at(self, point: FloatArray) -> DampedNewton:
+        """Return the method, told the centre and the scale (2, D) that its rows have."""
+        return replace(self, look=self._look.at(point))
+
     def begin(self, allowance: Allowance) -> NewtonState:
         """Return the state before the first release."""
         return Looking(allowance, self._look.begin(allowance))
@@ -91,9 +95,9 @@ class DampedNewton:
             return None
         if isinstance(state, Looking):
             return self._look.ask(state.look)
-        through = state.screening.through
+        screening = state.screening
         if isinstance(state, TopUp | LastMoment):
-            return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),), through)
+            return screening.ask(np.empty((0, 0)), (SecondMoment(self.D), state.share))
         D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
         queries: list[tuple[Query, float]] = [
@@ -102,7 +106,7 @@ class DampedNewton:
         ]
         if matrix > 0.0:
             queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
-        return Ask(state.belief.V, tuple(queries), through)
+        return screening.ask(state.belief.V, *queries)
 
     def take(self, state: NewtonState, answers: tuple[Answer, ...]) -> NewtonState:
         """Return the state after a pass."""
@@ -122,12 +126,7 @@ class DampedNewton:
     def outcome(self, state: NewtonState) -> Outcome:
         """Return the subspace, what is believed of its error d², the route, what was left out."""
         assert isinstance(state, Found)
-        facts = {
-            "error_estimate": state.error,
-            "route": state.route,
-            "left_out": state.screening.left_out,
-        }
-        return Outcome(state.V, state.screening.moment.value, facts, state.screening.through)
+        return state.screening.outcome(state.V, error_estimate=state.error, route=state.route)
 
     # --- the start -------------------------------------------------------------------------
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import cos, pi, sqrt
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import STANDARD, LookRule
+from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.spectrum import Moment
-from stillspace.parts.queries import AngleCounts, FourthMoment, SecondMoment
+from stillspace.methods.standardiser.method import StandardiserState
+from stillspace.parts.queries import AngleCounts, FourthMoment, Query, SecondMoment
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.rows.maps import Caps, View
+from stillspace.rows.maps import Caps, Sphere, View, Without
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +58,28 @@ class Angles:
 class Rest:
     """The second moment of the rows outside the groups found is asked for."""
 
+    allowance: Allowance
     moment: Moment
     groups: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewUnits:
+    """Centre and scale of the rows outside the groups are asked for."""
+
+    screening: Screening
+    """The end, as it would be with the units that the rows have."""
+    share: float
+    """Share of μ² of the whole standardiser."""
+    inner: StandardiserState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewMoment:
+    """The second moment of these rows is asked for, in the new units."""
+
+    screening: Screening
+    """The end, but for the moment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,14 +93,28 @@ class Screening:
     """Share of μ² of all releases of the look, that of the moment included."""
     through: View = ()
     """The row map that leaves them out, if there is anything to leave out."""
+    whole: bool = False
+    """Whether `through` is all that is done to a raw row: units were found again."""
+    dropped: npt.NDArray[np.bool_] | None = None
+    """Columns without units, if units were found again."""
 
     def plus(self, answer: Answer, share: float) -> Screening:
         """Return this with one release more of the second moment of the rows outside."""
-        moment = self.moment.plus(answer, share)
-        return Screening(moment, self.left_out, self.spent + share, self.through)
+        return replace(self, moment=self.moment.plus(answer, share), spent=self.spent + share)
+
+    def ask(self, point: FloatArray, *shares: tuple[Query, float]) -> Ask:
+        """Return a pass over the rows outside."""
+        return Ask(point, shares, self.through, self.whole)
+
+    def outcome(self, V: FloatArray, **facts: Any) -> Outcome:
+        """Return what was found of the rows outside, with what was left out."""
+        facts |= {"left_out": self.left_out}
+        if self.dropped is not None:
+            facts |= {"dropped": self.dropped}
+        return Outcome(V, self.moment.value, facts, self.through, self.whole)
 
 
-LookState: TypeAlias = First | Modes | Angles | Rest | Screening
+LookState: TypeAlias = First | Modes | Angles | Rest | NewUnits | NewMoment | Screening
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +127,8 @@ class OutlierLook:
     choose: bool = False
     """Whether the number of components is chosen by the second moment."""
     rule: LookRule = STANDARD
+    units: UnitsAgain | None = None
+    """How centre and scale are found again if a group is left out; None: they are kept."""
     name: ClassVar[str] = "a look for groups of outliers on the sphere"
 
     @property
@@ -99,15 +138,17 @@ class OutlierLook:
 
     @property
     def n_passes(self) -> int:
-        """Two second moments, the modes, the angles."""
-        return 4
+        """Two second moments, the modes, the angles; units and a moment in them."""
+        return 4 if self.units is None else 5 + self.units.standardiser.n_passes
 
     @property
     def coordinates(self) -> int:
         """The largest number of normals that a run may draw."""
         fourth = FourthMoment(self.D, self._width).noise.coordinates
         angles = self.rule.most_modes * self.rule.bins
-        return 2 * (self.D * (self.D + 1) // 2) + fourth + angles
+        moment = self.D * (self.D + 1) // 2
+        again = 0 if self.units is None else self.units.standardiser.coordinates + moment
+        return 2 * moment + fourth + angles + again
 
     @property
     def _width(self) -> int:
@@ -117,6 +158,10 @@ class OutlierLook:
         """Return the share from which on a tight group stands out of the noise: a public number."""
         sd = allowance.sd(AngleCounts(self.D, 1, self.rule.bins), self.rule.angles_share)
         return self.rule.sure * sqrt(2.0 * self.rule.block) * sd
+
+    def at(self, point: FloatArray) -> OutlierLook:
+        """Return the look, told the centre and the scale (2, D) that its rows have."""
+        return self if self.units is None else replace(self, units=self.units.at(point))
 
     def begin(self, allowance: Allowance) -> LookState:
         """Return the state before the first release."""
@@ -137,7 +182,23 @@ class OutlierLook:
         if isinstance(state, Rest):
             rest = SecondMoment(self.D)
             return Ask(nowhere, ((rest, rule.rest_share),), (caps_of(state.groups),))
+        if isinstance(state, NewUnits):
+            return self._ask_units(state)
+        if isinstance(state, NewMoment):
+            return state.screening.ask(nowhere, (SecondMoment(self.D), rule.rest_share))
         return None
+
+    def _ask_units(self, state: NewUnits) -> Ask:
+        """Return a look of the standardiser at the rows outside the groups, as they are."""
+        assert self.units is not None
+        ask = self.units.standardiser.ask(state.inner)
+        assert ask is not None
+        shares = tuple((query, state.share * share) for query, share in ask.shares)
+        return Ask(ask.point, shares, (self._without(state.screening),), whole=True)
+
+    def _without(self, screening: Screening) -> Without:
+        assert self.units is not None
+        return Without(self.units.before, caps_of(screening.left_out))
 
     def take(self, state: LookState, answers: tuple[Answer, ...]) -> LookState:
         """Return the state after a pass."""
@@ -148,14 +209,18 @@ class OutlierLook:
             return self._saw_modes(state, answer)
         if isinstance(state, Angles):
             return self._saw_angles(state, answer)
+        if isinstance(state, NewUnits):
+            return self._saw_units(state, answer)
+        if isinstance(state, NewMoment):
+            moment = Moment(answer.value, self.rule.rest_share, answer.sd)
+            return replace(state.screening, moment=moment)
         assert isinstance(state, Rest)
         return self._saw_rest(state, answer)
 
     def outcome(self, state: LookState) -> Outcome:
         """Return the leading directions of the rows that are kept, and what is left out."""
         assert isinstance(state, Screening)
-        moment, V = state.moment, state.moment.leading(self.r)
-        return Outcome(V, moment.value, {"left_out": state.left_out, "screening": state})
+        return state.outcome(state.moment.leading(self.r), screening=state)
 
     def _saw_moment(self, state: First, answer: Answer) -> LookState:
         """Go on where directions and a minority's share can be told from noise."""
@@ -186,7 +251,7 @@ class OutlierLook:
             spent = state.moment.share + rule.modes_share + rule.angles_share
             return Screening(state.moment, (), spent)
         groups = tuple(_group(gap, state.directions, rule) for gap in gaps)
-        return Rest(state.moment, groups)
+        return Rest(state.allowance, state.moment, groups)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
         """Leave out the groups whose direction the other rows do not share."""
@@ -201,7 +266,25 @@ class OutlierLook:
         rows = float(np.trace(state.moment.value))
         if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
             return Screening(state.moment, (), spent)
-        return Screening(rest, foreign, spent, (caps_of(foreign),))
+        found = Screening(rest, foreign, spent, (caps_of(foreign),))
+        share = None if self.units is None else self.units.share(state.allowance)
+        if self.units is None or share is None:
+            return found
+        inner = self.units.standardiser.begin(state.allowance.part(share))
+        return NewUnits(found, share, inner)
+
+    def _saw_units(self, state: NewUnits, answer: Answer) -> LookState:
+        """Let the standardiser go on; at its end, see the rows outside the groups in new units."""
+        assert self.units is not None
+        standardiser = self.units.standardiser
+        inner = standardiser.take(state.inner, (answer,))
+        if standardiser.ask(inner) is not None:
+            return replace(state, inner=inner)
+        affine, dropped = self.units.after(standardiser.outcome(inner).V)
+        view = (self._without(state.screening), affine, Sphere())
+        spent = state.screening.spent + state.share + self.rule.rest_share
+        facts: dict[str, Any] = {"through": view, "whole": True, "dropped": dropped}
+        return NewMoment(replace(state.screening, spent=spent, **facts))
 
     def _components(self, moment: Moment) -> int:
         return moment.count(self.r) if self.choose else self.r
