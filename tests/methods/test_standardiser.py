@@ -68,6 +68,40 @@ def test_counts_against_plain_numpy(rng, kind, columns):
     assert np.array_equal(got.sum(axis=1), np.full(k, 700.0))
 
 
+@pytest.mark.parametrize("spacing", ["even", "logarithmic", "crowded", "tiny", "huge", "none"])
+def test_bins_are_exact_however_edges_lie(rng, spacing):
+    """Cells at, just below and just above every edge; edges that share a class; filled-up rows."""
+    make = {
+        "even": lambda: np.linspace(-3.0, 3.0, 48),
+        "logarithmic": lambda: octave_edges(-40, 60),
+        "crowded": lambda: np.sort(np.append(1e3 + 1e-7 * rng.random(300), [-1e9, 0.0, 1e12])),
+        "tiny": lambda: 5e-324 * np.arange(-4.0, 5.0),
+        "huge": lambda: np.array([-1.7e308, -1e308, 0.0, 1e308, 1.7e308]),
+        "none": lambda: np.empty(0),
+    }[spacing]
+    edges = np.full((2, len(make()) + 2), np.inf)
+    edges[0, :-2] = edges[1, :-2] = make()
+    finite = edges[np.isfinite(edges)]
+    ends = [finite, np.nextafter(finite, np.inf), np.nextafter(finite, -np.inf), -finite, HARD]
+    with np.errstate(over="ignore"):
+        cells = np.concatenate([*ends, rng.standard_normal(200) * 1e3])
+    X = rng.choice(cells, (3 * len(cells), 2))
+    query = ColumnCounts.of(2, edges)
+    assert np.array_equal(MemoryRows.of(X).add(query, NOWHERE, None), count_columns(X, query))
+    chosen = rng.integers(0, len(X), 50)
+    some = MemoryRows.of(X).add(query, NOWHERE, chosen)
+    assert np.array_equal(some, count_columns(X[chosen], query))
+
+
+def test_rows_that_were_left_out_are_not_counted_as_stored(rng):
+    """Only rows that nothing was done to are read as they are stored."""
+    X = rng.standard_normal((100, 2)) + 5.0
+    kept = np.arange(100) < 40
+    query = ColumnCounts.of(2, np.tile([0.0, 1.0], (2, 1)))
+    got = MemoryRows.of(X).only(kept).add(query, NOWHERE, None)
+    assert np.array_equal(got, count_columns(np.where(kept[:, None], X, 0.0), query))
+
+
 def test_a_row_moves_one_count_per_column(rng):
     """Both bounds, by search over hard rows: norm √k, difference √(2k), and both are reached."""
     query = ColumnCounts.of(3, np.tile(octave_edges(-3, 3), (3, 1)), missing=9.0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels.jobs import Measure, Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.layout import LONGEST_BLOCK, STANDARD, Job, Layout
@@ -67,6 +67,7 @@ class MemoryRows:
         self._source = DenseRows(XT.T) if source is None else source
         n, D = self._source.shape
         self._scaling = Scaling.of(D) if scaling is None else scaling
+        self._touched = factors is not None or not self._scaling.plain
         self._factors = np.ones(n) if factors is None else factors
         self.bounded = bounded
 
@@ -314,6 +315,10 @@ class MemoryRows:
                 span = Span(index, *job, layout.block)
                 self._source.add(terms, self._scaling, self._factors, span)
                 return out
+            cells = self._as_stored(index, job) if hasattr(query, "add_cells") else None
+            if cells is not None:
+                query.add_cells(cells, out)  # type: ignore[attr-defined]
+                return out
             wanted = query.measure(point) if hasattr(query, "measure") else None
             if wanted is not None:
                 with np.errstate(all="ignore"):
@@ -327,6 +332,13 @@ class MemoryRows:
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
         return sum_of(each(job_sum, jobs, most), query.shape, query.norm_bound, first)
+
+    def _as_stored(self, index: IntArray, job: Job) -> AnyArray | None:
+        """Return the stored cells of a job, if rows are a dense array that nothing was done to."""
+        if self._touched or not isinstance(self._source, DenseRows):
+            return None
+        X: AnyArray = self._source.X
+        return X[slice(*job)] if len(index) == 0 else X[index[slice(*job)]]
 
     def _blocks(
         self, index: IntArray, job: Job, layout: Layout
