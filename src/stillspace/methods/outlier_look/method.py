@@ -182,10 +182,15 @@ class OutlierLook:
         if isinstance(state, Rest):
             rest = SecondMoment(self.D)
             return Ask(nowhere, ((rest, rule.rest_share),), (caps_of(state.groups),))
+        return self._ask_again(state)
+
+    def _ask_again(self, state: LookState) -> Ask | None:
+        """Return what to release after a group was left out, if anything."""
         if isinstance(state, NewUnits):
             return self._ask_units(state)
         if isinstance(state, NewMoment):
-            return state.screening.ask(nowhere, (SecondMoment(self.D), rule.rest_share))
+            moment = SecondMoment(self.D)
+            return state.screening.ask(np.empty((0, 0)), (moment, self.rule.rest_share))
         return None
 
     def _ask_units(self, state: NewUnits) -> Ask:
