@@ -69,6 +69,8 @@ CASES = {
         "clean",
         {"center": "private", "scale": "private", "epsilon": 9.0, **BOTH},
     ),
+    "units again": (PrivateRobustPCA, "clustered", {"epsilon": 9.0, "n_components": "auto"}),
+    "groups kept": (PrivateRobustPCA, "clustered", {"groups": "keep"}),
     "file": (PrivateRobustPCA, "file", PICTURES),
     "file, sampled": (PrivateRobustPCA, "file", {"algorithm": "dp-sggd", **SAMPLED}),
     "file, pairs": (PrivatePCA, "file", {"center": "pairs", "scale": None}),

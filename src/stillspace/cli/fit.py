@@ -30,6 +30,7 @@ from stillspace.cli.options import (
     check_loss,
     check_positive,
     check_public_size,
+    check_word,
     numbers,
     per_column,
     whole_number,
@@ -85,6 +86,13 @@ _BatchSize = Annotated[
     int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
 ]
 _CENTERS = ("auto", "private", "pairs", "median")
+_Groups = Annotated[
+    str,
+    typer.Option(
+        help="leave-out takes groups of rows that sit together, away from the others, for "
+        "outliers; keep keeps all rows, for tables in which a group may be a real minority."
+    ),
+]
 _Center = Annotated[
     str,
     typer.Option(
@@ -145,6 +153,7 @@ def fit(
     algorithm: _Algorithm = "auto",
     n_iter: _NIter = None,
     batch_size: _BatchSize = None,
+    groups: _Groups = "leave-out",
     center: _Center = "auto",
     radius: _Radius = None,
     sketch: _Sketch = "auto",
@@ -185,6 +194,7 @@ def fit(
         "sketch": sketch,
         "summaries": tuple(summary or ()),
         "labels": tuple(label_value) if label_value else None,
+        "groups": groups,
     }
     # What needs no library comes first, then what needs no table, then what needs its columns.
     _check_promise(private, without_privacy)
@@ -194,6 +204,7 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     check_positive("--radius", radius)
+    check_word("--groups", groups, ("leave-out", "keep"))
     if journal is not None and budget is None and not without_privacy:
         msg = "--journal needs --budget: the ledger counts what was published."
         raise UsageError(msg)
@@ -260,11 +271,13 @@ def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
         "rows_per_person": 1,
         "sketch": "auto",
         "summaries": (),
+        "groups": "leave-out",
     }
     if any(value != usual.get(name) for name, value in private.items()):
         msg = (
             "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size, --rows-per-person, --budget, --radius, --sketch and --summary."
+            "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups and "
+            "--summary."
         )
         raise UsageError(msg)
 

@@ -94,7 +94,7 @@ _COLLAPSED = (
 )
 _LEFT_OUT = (
     "About {:.1%} of the rows sit together, away from the others, and were left out as outliers; "
-    "if they are a real minority, use PrivatePCA, which keeps all rows. See left_out_."
+    "if they are a real minority, fit with groups='keep', which keeps all rows. See left_out_."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'

@@ -117,8 +117,8 @@ ROBUST: dict[str, Recipe] = {
 }
 
 PRIVATE: dict[str, Recipe] = {
-    "auto": Recipe(newton, chooses=True),
-    "dp-newton": Recipe(newton, chooses=True),
+    "auto": Recipe(newton, ("groups",), chooses=True),
+    "dp-newton": Recipe(newton, ("groups",), chooses=True),
     "dp-pca": Recipe(pca, ("start",), chooses=True),
     "ptr": Recipe(ptr, ("width",)),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),

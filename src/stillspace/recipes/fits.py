@@ -209,19 +209,19 @@ def _finding_units_again(
 ) -> SubspaceStage:
     """Return the stage with a method that finds centre and scale again if it leaves rows out."""
     plan = main.plan
-    if not isinstance(plan, AdaptivePlan):
+    method = plan.method if isinstance(plan, AdaptivePlan) else None
+    if not isinstance(method, DampedNewton | ChosenNewton):
+        return main
+    look = method.look
+    if look is None:
+        look = OutlierLook(facts.D, facts.r, isinstance(method, ChosenNewton))
+    if not look.leave_out:
         return main
     standardiser, holes = _standardiser(columns, wanted, view), affine_of(view).holes
     units = UnitsAgain(standardiser, wanted.center, wanted.scale, holes)
-    method: Method
-    if isinstance(plan.method, DampedNewton):
-        look = OutlierLook(facts.D, facts.r, units=units)
-        method = replace(plan.method, look=look)
-    elif isinstance(plan.method, ChosenNewton):
-        method = replace(plan.method, units=units)
-    else:
-        return main
-    return replace(main, plan=replace(plan, method=method), finds_units_again=True)
+    told: Method = replace(method, look=replace(look, units=units))
+    assert isinstance(plan, AdaptivePlan)
+    return replace(main, plan=replace(plan, method=told), finds_units_again=True)
 
 
 def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:

@@ -141,9 +141,9 @@ class DampedNewton:
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
         if kappa < self.rule.weak:
             return LastMoment(screening, 1.0 - screening.spent, WEAK_SIGNAL)
-        wanted = self.rule.top_up / kappa**2
-        if wanted > moment.share:
-            return TopUp(allowance, screening, wanted - moment.share)
+        wanted = self.rule.top_up / kappa**2 - moment.share
+        if wanted > 0.0:  # and where units were found again, half is left for the steps
+            return TopUp(allowance, screening, min(wanted, (1.0 - screening.spent) / 2.0))
         return self._step_from(allowance, screening)
 
     def _step_from(self, allowance: Allowance, screening: Screening) -> Steps:

@@ -127,6 +127,8 @@ class OutlierLook:
     choose: bool = False
     """Whether the number of components is chosen by the second moment."""
     rule: LookRule = STANDARD
+    leave_out: bool = True
+    """Whether groups are looked for; otherwise all rows are kept, and nothing is spent on it."""
     units: UnitsAgain | None = None
     """How centre and scale are found again if a group is left out; None: they are kept."""
     name: ClassVar[str] = "a look for groups of outliers on the sphere"
@@ -231,6 +233,8 @@ class OutlierLook:
         """Go on where directions and a minority's share can be told from noise."""
         rule, allowance = self.rule, state.allowance
         moment = Moment(answer.value, rule.moment_share, answer.sd)
+        if not self.leave_out:
+            return Screening(moment, (), moment.share)
         r = self._components(moment)
         kappa = moment.spectrum(r).kappa / sqrt(moment.share)
         if kappa < rule.weak or self.smallest_visible(allowance) > rule.minority:
@@ -262,9 +266,10 @@ class OutlierLook:
         """Leave out the groups whose direction the other rows do not share."""
         rule = self.rule
         rest = Moment(answer.value, rule.rest_share, answer.sd)
-        V = rest.leading(self._components(rest))
         foreign = tuple(
-            group for group in state.groups if _beyond_chance(V, group.direction) < rule.native
+            group
+            for group in state.groups
+            if _relative_variance(rest, group.direction) < rule.native
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         # each row that is not zero adds 1 to the trace
@@ -295,11 +300,10 @@ class OutlierLook:
         return moment.count(self.r) if self.choose else self.r
 
 
-def _beyond_chance(V: FloatArray, direction: FloatArray) -> float:
-    """Return how much of a direction lies in a subspace: 1 for all, 0 as for a random one."""
-    D, r = V.shape
-    inside = float(np.sum((V.T @ direction) ** 2))
-    return float((inside - r / D) / (1.0 - r / D))
+def _relative_variance(moment: Moment, direction: FloatArray) -> float:
+    """Return the variance along a direction over the mean of all directions."""
+    mean = float(np.trace(moment.value)) / len(direction)
+    return float(direction @ moment.value @ direction) / max(mean, moment.sd)
 
 
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:
