@@ -290,7 +290,7 @@ MUTANTS = [
     ),
     Mutant(
         "second moment of short pairs not recorded",
-        "run/adaptive.py",
+        "run/__init__.py",
         "draws = joint.draw(rows.n_rows, rng, ledger)",
         f"unseen = __import__('stillspace.plans.release', fromlist='_').Ledger()\n"
         f"            draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
@@ -298,7 +298,7 @@ MUTANTS = [
     ),
     Mutant(
         "second moment of short pairs without noise",
-        "run/adaptive.py",
+        "run/__init__.py",
         "values = joint.apply(asked, ask.point, draws)",
         f"bare = tuple(type(d)(d.selection, None, d.sigma) for d in draws)\n"
         f"            values = joint.apply(asked, ask.point, bare if {AT_CUT} else draws)",
@@ -430,7 +430,7 @@ MUTANTS = [
     ),
     Mutant(
         "a run forgets the maps of a pass",
-        "run/adaptive.py",
+        "run/__init__.py",
         "asked = mapped[ask.through]",
         "asked = mapped[()]",
         LOOK,
@@ -472,7 +472,7 @@ MUTANTS = [
     ),
     Mutant(
         "the noise of the look at short pairs has a fixed seed",
-        "run/adaptive.py",
+        "run/__init__.py",
         "draws = joint.draw(rows.n_rows, rng, ledger)",
         f"draws = joint.draw(rows.n_rows, {SEEDED} if {AT_CUT} else rng, ledger)",
         tests=SOURCE,
@@ -605,7 +605,7 @@ MUTANTS = [
     ),
     Mutant(
         "the generator is rewound after a stage",
-        "run/adaptive.py",
+        "run/__init__.py",
         "    method = plan.method\n",
         "    method, before = plan.method, rng.bit_generator.state\n",
         tests=SOURCE,
@@ -706,7 +706,7 @@ MUTANTS = [
     ),
     Mutant(
         "the cut of a certificate is that of its rows",
-        "run/adaptive.py",
+        "run/__init__.py",
         "        state = method.take(state, tuple(map(Answer, values, sds)))\n",
         "        state = method.take(state, tuple(map(Answer, values, sds)))\n"
         "        if hasattr(state, 'certificate') and state.certificate is None:\n"

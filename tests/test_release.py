@@ -22,7 +22,7 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.plans.release import ROW_MARGIN, Ledger, Release
 from stillspace.privacy.events import ComposedEvent, GaussianEvent, NonPrivateEvent
 from stillspace.rows import STANDARD, MemoryRows
-from stillspace.rows.layout import loop_chain_length
+from stillspace.rows.sums import loop_chain_length
 from tests.conftest import random_basis, unit_rows
 
 N, D, R = 300, 6, 2

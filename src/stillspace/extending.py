@@ -245,31 +245,25 @@ class VettedMethod:
 
     @property
     def name(self) -> str:
-        """The method's own."""
         return self.method.name
 
     @property
     def D(self) -> int:
-        """Number of columns of the rows."""
         return self.method.D
 
     @property
     def n_components(self) -> int:
-        """Dimension of the subspace."""
         return self.method.n_components
 
     @property
     def coordinates(self) -> int:
-        """The largest number of normals that a run may draw."""
         return self.method.coordinates
 
     @property
     def n_passes(self) -> int:
-        """The largest number of passes over the rows."""
         return self.method.n_passes
 
     def begin(self, allowance: Allowance) -> Any:
-        """Return the state before the first release."""
         return self.method.begin(allowance)
 
     def ask(self, state: Any) -> Ask | None:
@@ -280,11 +274,9 @@ class VettedMethod:
         return ask
 
     def take(self, state: Any, answers: tuple[Answer, ...]) -> Any:
-        """Return the state after a pass."""
         return self.method.take(state, answers)
 
     def outcome(self, state: Any) -> Outcome:
-        """Return what was found."""
         return self.method.outcome(state)
 
 

@@ -12,7 +12,8 @@ from stillspace.rows.cluster import worker
 from stillspace.rows.cluster.coordinator import ClusterTable
 from stillspace.rows.cluster.pool import Pool
 from stillspace.rows.sources.raw import open_npy
-from stillspace.rows.sums import ExactSum, sum_of
+from stillspace.rows.sums import ExactSum
+from tests.conftest import sum_of
 
 D = 3
 

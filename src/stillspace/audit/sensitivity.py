@@ -86,7 +86,6 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """The query's."""
         cut = isfinite(getattr(self.query, "cut", np.inf)) and type(self.query) is Glad
         return self.query.name + (" with a cut" if cut else "")
 

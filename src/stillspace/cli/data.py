@@ -109,7 +109,6 @@ class ReadTable:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return int(self.X.shape[1])
 
 
@@ -200,7 +199,6 @@ class _NamedInput:
     name = "standard input"
 
     def read(self, size: int = -1) -> bytes:
-        """Read bytes."""
         return sys.stdin.buffer.read(size)
 
     def __str__(self) -> str:

@@ -12,9 +12,8 @@ from stillspace._checks import checked_choice, checked_positive
 from stillspace.estimators._base import merged_options
 from stillspace.estimators._private import PrivateEstimator
 from stillspace.privacy import Budget
-from stillspace.recipes import known_recipe
+from stillspace.recipes import GROUPS, known_recipe
 from stillspace.recipes.facts import CALIBRATIONS
-from stillspace.recipes.newton import GROUPS
 from stillspace.rows import Sketch
 
 

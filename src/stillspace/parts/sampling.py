@@ -52,7 +52,6 @@ class _Drawn:
     __slots__ = ()
 
     def draw(self: Sampling, n_rows: int, rng: np.random.Generator) -> IntArray | None:
-        """Return the selected row numbers, sorted, or None for all rows."""
         selections = self.draws(n_rows, 1, rng)
         return None if selections is None else np.sort(selections[0])
 
@@ -64,15 +63,12 @@ class All(_Drawn):
     name: ClassVar[SamplingName] = "all"
 
     def expected_size(self, size: int) -> float:
-        """Return `size`."""
         return float(size)
 
     def event_facts(self) -> dict[str, Any]:
-        """Nothing beyond the name."""
         return {"sampling": self.name}
 
     def draws(self, n_rows: int, count: int, rng: np.random.Generator) -> Selections | None:  # noqa: ARG002
-        """Return None: all rows."""
         return None
 
 
@@ -93,7 +89,6 @@ class Poisson(_Drawn):
         return self.rate * size
 
     def event_facts(self) -> dict[str, Any]:
-        """Name and rate."""
         return {"sampling": self.name, "rate": self.rate}
 
     def draws(self, n_rows: int, count: int, rng: np.random.Generator) -> Selections | None:
@@ -124,7 +119,6 @@ class _FixedSize(_Drawn):
             raise ValueError(msg)
 
     def expected_size(self, size: int) -> float:  # noqa: ARG002
-        """Return the batch size."""
         return float(self.batch_size)
 
     def event_facts(self) -> dict[str, Any]:

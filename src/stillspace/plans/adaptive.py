@@ -147,7 +147,6 @@ class AdaptivePlan:
 
     @property
     def n_components(self) -> int:
-        """Dimension of the subspace."""
         return self.method.n_components
 
     @property
@@ -160,7 +159,6 @@ class AdaptivePlan:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the rows."""
         return self.method.D
 
     @property
@@ -225,7 +223,6 @@ class AdaptivePlan:
         return self
 
     def in_words(self) -> str:
-        """Return one or two sentences that say what it does."""
         return (
             f"{self.name}: {self.method.name}, at most {self.method.n_passes} passes over all "
             "rows; each release chooses the next within a total that was fixed beforehand."

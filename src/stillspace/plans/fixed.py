@@ -56,11 +56,9 @@ class MomentStart:
         _check_share(self.share)
 
     def releases(self) -> Iterator[Release]:
-        """Yield the release."""
         yield self.release
 
     def event(self) -> ComposedEvent:
-        """Return the release's event."""
         return ComposedEvent.of([self.release.event(0)])
 
 
@@ -75,11 +73,9 @@ class RunStart:
         _check_share(self.share)
 
     def releases(self) -> Iterator[Release]:
-        """Yield the plan's releases."""
         yield from self.plan.releases()
 
     def event(self) -> ComposedEvent:
-        """Return the plan's event."""
         return self.plan.event()
 
 
@@ -91,11 +87,9 @@ class RandomStart:
     r: int
 
     def releases(self) -> Iterator[Release]:
-        """Yield nothing: no row is read."""
         yield from ()
 
     def event(self) -> ComposedEvent:
-        """Return the empty event."""
         return ComposedEvent()
 
     def value(self, rng: np.random.Generator) -> FloatArray:
@@ -110,11 +104,9 @@ class PaperMatrixStart:
     D: int
 
     def releases(self) -> Iterator[Release]:
-        """Yield nothing: no row is read."""
         yield from ()
 
     def event(self) -> ComposedEvent:
-        """Return the empty event."""
         return ComposedEvent()
 
     def value(self, rng: np.random.Generator) -> FloatArray:
@@ -138,7 +130,6 @@ class GivenStart:
         return cls(FrozenArray.of(V))
 
     def releases(self) -> Iterator[Release]:
-        """Yield nothing: no row is read."""
         yield from ()
 
     def event(self) -> ComposedEvent:
@@ -207,7 +198,6 @@ class Plan:
 
     @property
     def relation(self) -> Relation:
-        """The neighbouring relation of every release."""
         return next((r.relation for r in self.releases()), "replace-one")
 
     @property
@@ -222,12 +212,10 @@ class Plan:
 
     @property
     def rows_per_person(self) -> int:
-        """The largest number of rows that one person owns."""
         return next((r.rows_per_person for r in self.releases()), 1)
 
     @property
     def view(self) -> View:
-        """Rows are scaled to the unit sphere."""
         return SPHERE
 
     def event(self) -> ComposedEvent:
@@ -312,7 +300,6 @@ class Plan:
         return replace(self, output=Last())
 
     def in_words(self) -> str:
-        """Return one or two sentences that say what it does."""
         return plan_in_words(self)
 
 
@@ -335,26 +322,21 @@ class Reading:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the rows."""
         return self.release.query.D
 
     @property
     def relation(self) -> Relation:
-        """The release's neighbouring relation."""
         return self.release.relation
 
     @property
     def rows_per_person(self) -> int:
-        """The largest number of rows that one person owns."""
         return self.release.rows_per_person
 
     @property
     def view(self) -> View:
-        """Rows are scaled to the unit sphere."""
         return SPHERE
 
     def event(self) -> ComposedEvent:
-        """Return the release's event."""
         return ComposedEvent.of([self.release.event(0)])
 
     def calibrate(
@@ -372,7 +354,6 @@ class Reading:
         return replace(self, release=self.release.within(mu))
 
     def releases(self) -> Iterator[Release]:
-        """Yield the release."""
         yield self.release
 
     def showing_last(self) -> Reading:
@@ -380,7 +361,6 @@ class Reading:
         return self
 
     def in_words(self) -> str:
-        """Return what is released."""
         return f"{self.name}: the {self.release.query.name}{noise_in_words(self.release)}."
 
 

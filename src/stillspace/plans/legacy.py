@@ -49,7 +49,6 @@ class WishartStart(_MechanismStart):
 
     @property
     def not_private(self) -> NonPrivateEvent:
-        """Why there is no guarantee."""
         return NonPrivateEvent(
             "the Wishart mechanism is not differentially private: which results are possible "
             "depends on the rows"
@@ -80,7 +79,6 @@ class ExponentialStart(_MechanismStart):
 
     @property
     def not_private(self) -> NonPrivateEvent:
-        """Why there is no guarantee."""
         return NonPrivateEvent(
             "the sampler of the exponential mechanism is exact in real arithmetic only: its "
             "floating-point error is not proved"

@@ -12,12 +12,12 @@ the same fields, so the claim and the run are one text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, repeat
 from math import inf, isinf, nextafter, sqrt
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,9 +33,9 @@ from stillspace.privacy.events import (
     Relation,
     SingleEvent,
 )
-from stillspace.rows.layout import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
 from stillspace.rows.maps import View
 from stillspace.rows.protocols import Adds, Rows
+from stillspace.rows.sums import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
 
 ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
@@ -203,22 +203,46 @@ Witness: TypeAlias = Callable[[Observation], None]
 may have one."""
 
 
-@lru_cache(maxsize=256)
-def _least_multiplier(
-    event: GaussianEvent, noise: GaussianNoise, relation: Relation, mu: float
-) -> float:
-    """Return a multiplier that is just large enough for the event's μ to be at most `mu`.
+class _Bounds(NamedTuple):
+    """All that the noise of a release depends on, but for σ."""
 
-    `event` has the rounding of terms and sums as its slack; that of the lattice depends on σ and
-    comes on top. The passes of a fit ask for the same multiplier again and again.
+    norm_bound: float
+    difference_bound: float
+    rounding: float
+    """What the rounding of terms and sums adds to the sensitivity."""
+    noise: GaussianNoise
+    sampling: Sampling
+    relation: Relation
+    rows_per_person: int
+
+    def event(self, sigma: float, slack: float) -> GaussianEvent:
+        return GaussianEvent(
+            sigma=sigma,
+            norm_bound=self.norm_bound,
+            difference_bound=self.difference_bound,
+            slack=slack,
+            rows_per_person=self.rows_per_person,
+            coordinates=self.noise.coordinates,
+            sampler_error=SAMPLER_ERROR,
+            **self.sampling.event_facts(),
+        )
+
+
+@lru_cache(maxsize=256)
+def _least_noise(bounds: _Bounds, mu: float) -> tuple[float, float, GaussianEvent]:
+    """Return a multiplier just large enough for μ to be at most `mu`, its unit, and the event.
+
+    The slack of the lattice depends on σ and comes on top of the rounding of terms and sums. The
+    passes of a fit ask for the same noise again and again.
     """
-    limit, unit = Fraction(mu) ** 2, replace(event, slack=0.0).sensitivity(relation)
-    z = (1.0 + (noise.slack(unit / mu) + event.slack) / unit) / mu * (1.0 + 2.0**-50)
+    limit, relation = Fraction(mu) ** 2, bounds.relation
+    unit = bounds.event(1.0, 0.0).sensitivity(relation)
+    z = (1.0 + (bounds.noise.slack(unit / mu) + bounds.rounding) / unit) / mu * (1.0 + 2.0**-50)
     for _ in range(64):
         sigma = z * unit
-        found = replace(event, sigma=sigma, slack=noise.slack(sigma) + event.slack)
+        found = bounds.event(sigma, bounds.noise.slack(sigma) + bounds.rounding)
         if found.squared_mu(relation) <= limit:
-            return z
+            return z, unit, found
         z = nextafter(z * (found.sensitivity(relation) / sigma / mu), inf) * (1.0 + 2.0**-50)
     msg = f"No noise brings a release within mu={mu!r}."
     raise ValueError(msg)
@@ -309,11 +333,12 @@ class Release:
         What rounding adds to the sensitivity depends a little on the noise, so a few turns are
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
-        unit, rounding = self._unit, self._rounding
-        z = _least_multiplier(self._event(1.0, rounding), self.query.noise, self.relation, mu)
-        found = replace(self, z=z)
-        for name, known in (("asked", self.asked), ("_rounding", rounding), ("_unit", unit)):
-            found.__dict__[name] = known  # neither depends on z
+        bounds = self._bounds
+        z, unit, event = _least_noise(bounds, mu)
+        bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
+        found = object.__new__(type(self))
+        # The fields, and what is known of them: of all that, the event alone depends on z.
+        found.__dict__.update(self.__dict__, z=z, _unit=unit, _constant_event=event)
         return found
 
     def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
@@ -409,25 +434,22 @@ class Release:
         The total is rounded twice at most.
         """
         query, rows, changed = self.asked, self.rows_bound, self._changed_rows
-        bound, D = query.norm_bound, query.D
-        relative = _relative_error(STANDARD.chain) + getattr(query, "job_error", 0.0)
-        jobs = changed * relative * getattr(query, "summand_bound", bound)
-        if self.size * D <= LOOP_CELLS:
-            jobs = max(jobs, rows * _relative_error(loop_chain_length(rows)) * bound)
+        bound, after = query.norm_bound, getattr(query, "job_error", 0.0)
+        jobs = changed * (_relative_error(STANDARD.chain) + after)
+        if self.size * query.D <= LOOP_CELLS:
+            jobs = max(jobs, rows * (_relative_error(loop_chain_length(rows)) + after))
+        jobs *= getattr(query, "summand_bound", bound)
         words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
         return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
 
+    @cached_property
+    def _bounds(self) -> _Bounds:
+        query = self.query
+        bounds = query.norm_bound, query.difference_bound, self._rounding, query.noise
+        return _Bounds(*bounds, self.sampling, self.relation, self.rows_per_person)
+
     def _event(self, sigma: float, slack: float) -> GaussianEvent:
-        return GaussianEvent(
-            sigma=sigma,
-            norm_bound=self.query.norm_bound,
-            difference_bound=self.query.difference_bound,
-            slack=slack,
-            rows_per_person=self.rows_per_person,
-            coordinates=self.query.noise.coordinates,
-            sampler_error=SAMPLER_ERROR,
-            **self.sampling.event_facts(),
-        )
+        return self._bounds.event(sigma, slack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,17 +478,15 @@ class JointRelease:
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""
+        queries = tuple(release.asked for release in self.releases)
         with np.errstate(all="ignore"):
-            totals = self._totals(rows, point)
+            # Sums are made in units of the norm bound, so queries of one pass share it.
+            if len(queries) > 1 and len({query.norm_bound for query in queries}) == 1:
+                joint = Joint(queries)
+                totals = joint.split(rows.add(joint, point, None))
+            else:
+                totals = list(map(rows.add, queries, repeat(point), repeat(None)))
             return [
                 release.noisy_mean(total, draw)
                 for release, total, draw in zip(self.releases, totals, draws, strict=True)
             ]
-
-    def _totals(self, rows: Adds, point: FloatArray) -> list[FloatArray]:
-        queries = tuple(release.asked for release in self.releases)
-        # Sums are made in units of the norm bound: queries of different bounds go by themselves.
-        if len(queries) == 1 or len({query.norm_bound for query in queries}) > 1:
-            return [rows.add(query, point, None) for query in queries]
-        joint = Joint(queries)
-        return [part.copy() for part in joint.split(rows.add(joint, point, None))]

@@ -132,7 +132,6 @@ class StagedPlan:
 
     @property
     def size(self) -> int:
-        """The public number of rows (or of pairs of rows)."""
         return self.main.size
 
     @property
@@ -142,7 +141,6 @@ class StagedPlan:
 
     @property
     def rows_per_person(self) -> int:
-        """The largest number of rows that one person owns."""
         return self.main.rows_per_person
 
     def event(self) -> ComposedEvent:

@@ -30,8 +30,9 @@ from stillspace.plans.legacy import ExponentialStart, WishartStart
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.release import Release
 from stillspace.privacy import privacy_curve
-from stillspace.recipes.facts import Facts, Options
-from stillspace.recipes.options import (
+from stillspace.recipes.facts import (
+    Facts,
+    Options,
     checked_n_iter,
     checked_schedule,
     choice,

@@ -13,7 +13,6 @@ from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.kernels import jobs, scores
-from stillspace.rows.layout import LONGEST_BLOCK
 from stillspace.rows.maps import Project, RowMap, Sketch
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
@@ -30,6 +29,7 @@ from stillspace.rows.stored import (
     loaded_and_measured,
     stored,
 )
+from stillspace.rows.sums import LONGEST_BLOCK
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
@@ -353,6 +353,7 @@ class FileRows(MemoryRows):
         self._source = FileStored(table) if source is None else source
         n, D = self._source.shape
         self._scaling = Scaling.of(D) if scaling is None else scaling
+        self._touched = factors is not None or not self._scaling.plain
         self._factors: Any = Ones(n) if factors is None else factors
         self.bounded = bounded
 

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels.jobs import Measure, Span, filled
 from stillspace.kernels.storage import inverse_norms
-from stillspace.rows.layout import LONGEST_BLOCK, STANDARD, Job, Layout
-from stillspace.rows.levels import levels
 from stillspace.rows.maps import (
     Affine,
     Caps,
@@ -25,13 +23,21 @@ from stillspace.rows.maps import (
     RowMap,
     Sphere,
     Without,
+    levels,
 )
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
-from stillspace.rows.sums import PartSum, sum_of
-from stillspace.rows.threads import each
+from stillspace.rows.sums import (
+    LONGEST_BLOCK,
+    STANDARD,
+    Job,
+    Layout,
+    PartSum,
+    each,
+    empty_sum,
+)
 
 _LARGE_SUM = 2**22
 """Entries of a sum of which no two threads get a copy of their own."""
@@ -172,7 +178,7 @@ class MemoryRows:
         layout = replace(Layout.of(self.n_columns, self.n_columns), block=self._several())
 
         def measure(job: Job) -> None:
-            for at, X in self._wide_blocks(NO_INDEX, job, layout):
+            for at, X in self._blocks(NO_INDEX, job, layout):
                 out = found[at : at + len(X)]
                 inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out)
 
@@ -188,12 +194,10 @@ class MemoryRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: secret unless the neighbouring relation makes it public."""
         return self._source.shape[0]
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self._source.shape[1]
 
     def sphered(self, selection: IntArray | None = None) -> FloatArray:
@@ -201,8 +205,8 @@ class MemoryRows:
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         out = np.empty((self.n_rows if selection is None else len(index), self.n_columns))
         layout = Layout.of(self.n_columns, self.n_columns)
-        for at, XT in self._blocks(index, (0, len(out)), layout):
-            out[at : at + XT.shape[1]] = XT.T
+        for at, X in self._blocks(index, (0, len(out)), layout):
+            out[at : at + len(X)] = X[:, : self.n_columns]
         return out
 
     def lengths(self, selection: IntArray | None = None) -> FloatArray:
@@ -285,7 +289,6 @@ class MemoryRows:
         return self._like(**facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
-        """Return the sum of the query's terms at `point` over the selected (or all) rows."""
         count = self.n_rows if selection is None else len(selection)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._source.sparse)
@@ -326,12 +329,15 @@ class MemoryRows:
                         query.add_measured(Y, distances, point, out)  # type: ignore[attr-defined]
                 return out
             with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
-                for _, XT in self._blocks(index, job, layout):
-                    query.add_block(XT, point, out)
+                for _, X in self._blocks(index, job, layout):
+                    query.add_block(X[:, : self.n_columns].T, point, out)
             return out
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
-        return sum_of(each(job_sum, jobs, most), query.shape, query.norm_bound, first)
+        total = empty_sum(query.shape, query.norm_bound, first)
+        for part in each(job_sum, jobs, most):
+            total.add(part)
+        return total
 
     def _as_stored(self, index: IntArray, job: Job) -> AnyArray | None:
         """Return the stored cells of a job, if rows are a dense array that nothing was done to."""
@@ -341,13 +347,6 @@ class MemoryRows:
         return X[slice(*job)] if len(index) == 0 else X[index[slice(*job)]]
 
     def _blocks(
-        self, index: IntArray, job: Job, layout: Layout
-    ) -> Iterator[tuple[int, FloatArray]]:
-        """Yield positions and blocks of scaled rows as columns, all in the same memory."""
-        for at, X in self._wide_blocks(index, job, layout):
-            yield at, X[:, : self.n_columns].T
-
-    def _wide_blocks(
         self, index: IntArray, job: Job, layout: Layout
     ) -> Iterator[tuple[int, FloatArray]]:
         """Yield positions and blocks of scaled rows, with zero columns up to a multiple of 8."""

@@ -94,17 +94,14 @@ class PairedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, D)."""
         return len(self.first), self.source.shape[1]
 
     @property
     def sparse(self) -> bool:
-        """Differences are made dense."""
         return False
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored cells."""
         return self.source.dtype
 
     def load(
@@ -121,11 +118,9 @@ class PairedRows:
         subtract_pairs(X, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
         loaded_and_added(self, terms, scaling, factors, span)
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
     ) -> tuple[FloatArray, FloatArray]:
-        """Return scores and distances of a run of blocks."""
         return loaded_and_measured(self, wanted, scaling, factors, span)

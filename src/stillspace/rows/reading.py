@@ -17,7 +17,7 @@ from scipy import sparse
 
 from stillspace._typing import IntArray
 from stillspace.rows.sources.protocol import RowSource
-from stillspace.rows.threads import allowed_threads
+from stillspace.rows.sums import allowed_threads
 
 WINDOWS = 3
 """Windows that are kept: the last one, the present one and the one ahead."""

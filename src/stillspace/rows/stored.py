@@ -13,7 +13,7 @@ from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs, storage
-from stillspace.rows.layout import LONGEST_BLOCK
+from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
 
@@ -185,7 +185,6 @@ class SparseRows(_Loaded):
 
     @property
     def sparse(self) -> bool:
-        """They are."""
         return True
 
     @property
@@ -238,10 +237,36 @@ def _numbers(index: IntArray, start: int, count: int) -> IntArray:
 
 def stored(X: Any) -> DenseRows | SparseRows:
     """Return the rows of an array or a sparse matrix, without a copy where there need be none."""
-    if not sparse.issparse(X):
-        return DenseRows(X)
-    X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return SparseRows(X)
+    return SparseRows(_each_once(compressed(X))) if sparse.issparse(X) else DenseRows(X)
+
+
+def compressed(X: Any) -> Any:
+    """Return a sparse array as compressed rows (CSR). A cell that stands twice still does.
+
+    SciPy would add up what stands twice, in an order that may depend on other rows.
+    """
+    if X.format in ("csr", "csc"):
+        return X.tocsr()
+    X = X.tocoo()
+    rows, columns = X.coords
+    limits = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=X.shape[0]))])
+    order = np.argsort(rows, kind="stable")
+    return sparse.csr_array((X.data[order], columns[order], limits), shape=X.shape)
+
+
+def _each_once(X: Any) -> Any:
+    """Return compressed rows whose columns ascend; what stands twice is added as it is stored.
+
+    SciPy sorts all rows as soon as one row is not sorted, and its sort does not keep the order of
+    equal columns. So one row could change how the cells of another one are rounded when they are
+    added up. This sort keeps that order.
+    """
+    if X.has_canonical_format:
+        return X
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    order = np.lexsort((X.indices[: X.indptr[-1]], rows))
+    parts = X.data[order], X.indices[order], X.indptr.copy()
+    found = sparse.csr_array(parts, shape=X.shape)
+    found.has_sorted_indices = True
+    found.sum_duplicates()
+    return found

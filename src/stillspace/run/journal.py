@@ -30,6 +30,8 @@ def _free(_: int) -> None:
 class Journal:
     """The answers of one run, in order: those of the file first, then fresh ones.
 
+    A run asks `replayed` first. If that gives None, the run records, draws and reads as ever, and
+    hands the answer to `keep` before anything is computed from it.
     `claim(number)` is called before an answer leaves the process; it raises if the answer may not
     be published.
     """

@@ -17,8 +17,7 @@ from stillspace.plans.fixed import GivenStart, Plan
 from stillspace.plans.release import NO_DRAW, Ledger, Release
 from stillspace.plans.tested import TestedPlan
 from stillspace.rows.protocols import ChosenRows, Rows
-from stillspace.run.loop import run_loop
-from stillspace.run.result import Result
+from stillspace.run.loop import Result, run_loop
 
 MOST_PASSES = 300
 """Passes of a block's robust fit, at most."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.rows.threads import one_blas_thread
+from stillspace.rows.sums import one_blas_thread
 from stillspace.search.candidates import CLEARLY, Candidate, Loss, chosen, search
 from stillspace.search.clumps import Clump, dithered, find_clumps, outside
 from stillspace.search.cuts import SMALLEST_CUT, distances

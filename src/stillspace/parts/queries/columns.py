@@ -97,7 +97,6 @@ class ColumnCounts(Blockwise):
         return 0.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        """Add the block's terms to `out`; the point does not matter."""
         self.add_cells(np.ascontiguousarray(XT.T), out)
 
     def add_cells(self, X: AnyArray, out: FloatArray) -> None:
@@ -106,7 +105,6 @@ class ColumnCounts(Blockwise):
         count_cells(X, np.array(self.columns, dtype=np.int64), self.data, code, out)
 
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
-        """Return the release as it is."""
         return released, None
 
 

@@ -61,7 +61,6 @@ class Curvature(_Curved):
     difference_bound: ClassVar[float] = 1.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         _, size, u = self._weighed(XT, point)
         out += (size * size * u).sum()
 
@@ -81,11 +80,9 @@ class CurvatureMatrix(Symmetric, _Curved):
 
     @property
     def side(self) -> int:
-        """r."""
         return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         Y, _, u = self._weighed(XT, point)
         out += (Y * u) @ Y.T
 
@@ -111,12 +108,14 @@ class Joint:
 
     def split(self, flat: FloatArray) -> list[FloatArray]:
         """Return the sums as views of a flat array, each in its own shape."""
-        ends = np.cumsum([prod(query.shape) for query in self.queries])
-        parts = zip(np.split(flat, ends[:-1]), self.queries, strict=True)
-        return [part.reshape(query.shape) for part, query in parts]
+        parts, at = [], 0
+        for query in self.queries:
+            size = prod(query.shape)
+            parts.append(flat[at : at + size].reshape(query.shape))
+            at += size
+        return parts
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         for query, part in zip(self.queries, self.split(out), strict=True):
             query.add_block(XT, point, part)
 

@@ -42,7 +42,6 @@ class Glad(Bounded):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D, r)."""
         return (self.D, self.r)
 
     @property
@@ -82,11 +81,9 @@ class Glad(Bounded):
         return self if near == self.near else replace(self, near=near)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
-        """Return what a compiled run of blocks needs; a subclass may have other terms."""
         return self._stock_terms(point, out) if type(self) is Glad else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
@@ -114,12 +111,10 @@ class Reaper(Bounded):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D, D), symmetric."""
         return (self.D, self.D)
 
     @property
     def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
         return SymmetricGaussian(self.D, self.off_diagonal_variance)
 
     @property
@@ -132,7 +127,6 @@ class Reaper(Bounded):
         return 4.0 * (self.D + 2) * (self.r + 1) * UNIT_ROUNDOFF / self.floor
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         check_point(point, (self.D, self.D))
         R = kernels.residual_to_matrix(XT, point)
         distance = kernels.column_norms(R)

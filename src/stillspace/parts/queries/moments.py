@@ -24,11 +24,9 @@ class SecondMoment(Symmetric, Bounded):
 
     @property
     def side(self) -> int:
-        """D."""
         return self.D
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        """Add the block's terms to `out`; the point does not matter."""
         out += XT @ XT.T
 
 
@@ -44,7 +42,6 @@ class ScoreMoment(Symmetric, Bounded):
 
     @property
     def side(self) -> int:
-        """r."""
         return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
@@ -52,7 +49,6 @@ class ScoreMoment(Symmetric, Bounded):
         kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
-        """Return what a compiled run of blocks needs; a subclass may have other terms."""
         return self._stock_terms(point, out) if type(self) is ScoreMoment else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
@@ -74,7 +70,6 @@ class ScoreSquares(FromScores):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(r,)."""
         return (self.r,)
 
     def add_measured(

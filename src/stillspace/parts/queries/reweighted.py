@@ -61,15 +61,12 @@ class IrlsPower(_Unbounded):
 
     @property
     def columns(self) -> int:
-        """r."""
         return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
-        """Return what a compiled run of blocks needs; a subclass may have other terms."""
         return self._stock_terms(point, out) if type(self) is IrlsPower else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
@@ -91,7 +88,6 @@ class ReweightedMoment(_Unbounded):
     name: ClassVar[str] = "reweighted second moment"
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         if point.shape[1] < self.D:
             R, _ = kernels.residual_to_basis(XT, point)
         else:

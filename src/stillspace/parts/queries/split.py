@@ -49,7 +49,6 @@ class NearMoment(Symmetric, _Split):
 
     @property
     def side(self) -> int:
-        """r."""
         return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
@@ -71,7 +70,6 @@ class NearCost(_Split):
     difference_bound: ClassVar[float] = 1.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         distance, _ = self._measured(XT, point)
         near = np.where(distance < self.cut, distance / self.cut, 0.0)
         out += np.fmin(near, 1.0).sum()
@@ -90,11 +88,9 @@ class FarMoment(Symmetric, _Split):
 
     @property
     def side(self) -> int:
-        """D."""
         return self.D
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         distance, _ = self._measured(XT, point)
         far = np.where(distance < self.cut, 0.0, XT)
         out += far @ far.T

@@ -1,6 +1,6 @@
 """What the coordinator does: it cuts rows into partitions, asks workers, and adds their sums.
 
-A job of rows (rows/layout.py) belongs to the partition in which it begins, and a partition also
+A job of rows (rows/sums.py) belongs to the partition in which it begins, and a partition also
 knows the rows behind its end that its last job needs. So jobs, and the bits of a sum, are those of
 rows in memory, for any number of partitions.
 """
@@ -23,7 +23,6 @@ from stillspace.exceptions import DataFileError
 from stillspace.rows.cluster import worker
 from stillspace.rows.cluster.pool import Pool
 from stillspace.rows.file import RowTable
-from stillspace.rows.layout import STANDARD, Layout
 from stillspace.rows.maps import (
     Affine,
     Caps,
@@ -43,6 +42,7 @@ from stillspace.rows.protocols import RowSum
 from stillspace.rows.sources import RowSource, open_source
 from stillspace.rows.sources.protocol import is_sparse
 from stillspace.rows.stored import DenseRows, Scaling, SparseRows
+from stillspace.rows.sums import STANDARD, Layout
 
 PARTITIONS_PER_WORKER = 2
 """More partitions than workers, so that a worker that joins gets some."""

@@ -25,12 +25,10 @@ from scipy import sparse
 from stillspace import kernels
 from stillspace._typing import FloatArray, IntArray
 from stillspace.rows.file import RowTable
-from stillspace.rows.layout import Job
 from stillspace.rows.maps import Affine, Pairs, Project, Sketch, Sphere, View
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.sources.protocol import RowSource, is_sparse
-from stillspace.rows.sums import PartSum
-from stillspace.rows.threads import one_blas_thread
+from stillspace.rows.sums import Job, PartSum, one_blas_thread
 
 KEPT_SHARE = 0.5
 """Share of a worker's memory bound that kept parts may take."""
