@@ -202,7 +202,7 @@ def test_a_tight_group_is_left_out_and_told(share, two_sided):
 
 def test_a_fit_says_that_it_left_a_group_out():
     X, _, _ = with_cluster(0.3)
-    with pytest.warns(LeftOutWarning, match=r"About (29|30|31)\.\d% of the rows .* PrivatePCA"):
+    with pytest.warns(LeftOutWarning, match=r"About (29|30|31)\.\d% of the rows .* groups='keep'"):
         PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeftOutWarning)
@@ -401,13 +401,13 @@ def test_a_group_stays_left_out_in_the_new_units():
     assert np.max(np.abs(end.moment.value - rows.T @ rows / n)) < 5.0 * end.moment.sd
 
 
-def test_a_column_that_is_not_resolved_again_keeps_its_units():
+def test_a_column_that_is_not_resolved_again_is_dropped():
     units = UnitsAgain(Standardiser(3), center=True, scale=True, holes=True)
     first = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, LARGEST_SCALE]])
     found = np.array([[7.0, 8.0, 9.0], [2.0, np.inf, np.inf]])
     affine, dropped = units.at(first).after(found)
-    assert affine == Affine.of([7.0, 2.0, 3.0], [2.0, 5.0, LARGEST_SCALE], holes=True)
-    assert dropped.tolist() == [False, False, True]
+    assert affine == Affine.of([7.0, 0.0, 0.0], [2.0, LARGEST_SCALE, LARGEST_SCALE], holes=True)
+    assert dropped.tolist() == [False, True, True]
     center_only = replace(units, scale=False).at(first)
     assert center_only.after(found)[0].scale == center_only.before.scale
     assert not center_only.after(found)[1].any()

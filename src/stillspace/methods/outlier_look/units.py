@@ -58,18 +58,16 @@ class UnitsAgain:
     def after(self, found: FloatArray) -> tuple[Affine, npt.NDArray[np.bool_]]:
         """Return the row map with the new centre and scale, and which columns are dropped.
 
-        A column that is not resolved this time keeps what it had.
+        A column that is not resolved this time is dropped: its first units were the group's.
         """
         assert self.first is not None
         center, scale = self.first.array
-        new = np.isfinite(found[1])
+        dropped = ~np.isfinite(found[1])
         if self.center:
-            center = np.where(new, found[0], center)
-        dropped = np.zeros(len(new), dtype=np.bool_)
+            center = np.where(dropped, 0.0, found[0])
         if self.scale:
-            dropped = ~new & (scale >= LARGEST_SCALE)
-            scale = np.where(new, found[1], scale)
-        return self._affine(center, scale), dropped
+            scale = np.where(dropped, LARGEST_SCALE, found[1])
+        return self._affine(center, scale), dropped & self.scale
 
     def _affine(self, center: FloatArray, scale: FloatArray) -> Affine:
         return Affine.of(center, scale, self.standardiser.missing, holes=self.holes)
