@@ -26,6 +26,7 @@ from evidence._mutant import (
 from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
+from evidence._units_mutants import UNITS
 
 ROOT = Path(__file__).parent.parent
 
@@ -424,15 +425,15 @@ MUTANTS = [
     Mutant(
         "steps read the rows that were left out",
         "methods/newton/method.py",
-        "return Ask(state.belief.V, tuple(queries), through)",
+        "return screening.ask(state.belief.V, *queries)",
         "return Ask(state.belief.V, tuple(queries))",
         ("tests/test_newton.py",),
     ),
     Mutant(
         "a run forgets the maps of a pass",
         "run/__init__.py",
-        "asked = mapped[ask.through]",
-        "asked = mapped[()]",
+        "asked = mapped[key]",
+        "asked = mapped[(), False]",
         LOOK,
     ),
     # Nine changes that a hostile review made, of which none was red.
@@ -728,6 +729,7 @@ MUTANTS = [
         tests=CERTIFICATE,
     ),
     *STAGED,
+    *UNITS,
     *JOURNALS,
     *REVIEW,
 ]

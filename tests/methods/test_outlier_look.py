@@ -298,12 +298,42 @@ def test_all_groups_together_are_a_minority_of_the_rows_that_are_not_zero(shares
         LeftOut(np.eye(6)[4 + k], two_sided=False, angle=0.2, share=share, sd=1e-3)
         for k, share in enumerate(shares)
     )
-    state = Rest(Allowance(1.0, 5000), Moment(nonzero * V, 0.1, 1e-6), groups)
+    state = Rest(Allowance(1.0, 5000), Moment(nonzero * V, 0.1, 1e-6), groups, (0.0, 0.0))
     end = method.take(state, (Answer(V, 1e-6),))
     assert isinstance(end, Screening)
     assert end.left_out == (groups if cut else ())
     assert (end.through != ()) == cut
     assert end.spent == pytest.approx(0.27)
+
+
+@pytest.mark.parametrize(("mean", "variance", "cut"), [
+    (0.0, 0.28, True), (0.0, 0.32, False), (-0.3, 0.36, True), (-0.3, 0.44, False),
+])  # fmt: skip
+def test_a_group_is_foreign_where_the_other_rows_hardly_vary(mean, variance, cut):
+    """At 1.8 times the average of six directions, .3; the mean of the other rows does not count:
+    with -.3 over .8 of the rows the limit is .39."""
+    method, share = OutlierLook(6, 2), 0.8
+    group = group_at(np.eye(6)[5])
+    rest = np.diag([*np.full(5, (share - 0.8 * variance) / 5), 0.8 * variance])
+    state = Rest(Allowance(1.0, 5000), Moment(np.eye(6) / 6, 0.1, 1e-6), (group,), (mean,))
+    end = method.take(state, (Answer(rest, 1e-6),))
+    assert (end.left_out != ()) == cut
+
+
+def test_the_mean_of_the_rows_outside_a_group_is_read_off_the_counts(rng):
+    """Angles of 100° for the other rows: their cosine is −.17; bins of 5° tell it to .04."""
+    group, body = rng.uniform(2, 9, 2000), rng.normal(100, 5, 8000)
+    for angles, sign in (
+        (np.concatenate([group, body]), 1),
+        (180 - np.concatenate([group, body]), -1),
+    ):
+        (gap,) = clear_gaps(weighted(angles)[None], 1e-3, 10_000, STANDARD, 2)
+        assert gap.side == sign
+        assert gap.mean == pytest.approx(0.8 * np.cos(np.radians(body)).mean(), abs=0.03)
+    both = np.concatenate([group, 180 - group, body])
+    (gap,) = clear_gaps(weighted(both)[None], 1e-3, 12_000, STANDARD, 2)
+    assert gap.side == 0
+    assert gap.mean == pytest.approx(8 / 12 * np.cos(np.radians(body)).mean(), abs=0.03)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e6])
@@ -316,7 +346,9 @@ def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale, D, r):
     for _ in range(10):
         state, shares, passes, coordinates = method.begin(allowance), 0.0, 0, 0
         if units is not None:  # noise alone hardly ever shows a group
-            state = Rest(allowance, Moment(np.eye(D) / D, 0.1, 1e-3), (group_at(np.eye(D)[-1]),))
+            state = Rest(
+                allowance, Moment(np.eye(D) / D, 0.1, 1e-3), (group_at(np.eye(D)[-1]),), (0.0,)
+            )
             shares = 0.17
         while (ask := method.ask(state)) is not None:
             ((query, share),) = ask.shares

@@ -61,6 +61,8 @@ class Rest:
     allowance: Allowance
     moment: Moment
     groups: tuple[LeftOut, ...]
+    means: tuple[float, ...]
+    """Of each group: the mean of the rows outside it, along its direction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,7 +262,7 @@ class OutlierLook:
             spent = state.moment.share + rule.modes_share + rule.angles_share
             return Screening(state.moment, (), spent)
         groups = tuple(_group(gap, state.directions, rule) for gap in gaps)
-        return Rest(state.allowance, state.moment, groups)
+        return Rest(state.allowance, state.moment, groups, tuple(gap.mean for gap in gaps))
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
         """Leave out the groups whose direction the other rows do not share."""
@@ -268,8 +270,8 @@ class OutlierLook:
         rest = Moment(answer.value, rule.rest_share, answer.sd)
         foreign = tuple(
             group
-            for group in state.groups
-            if _relative_variance(rest, group.direction) < rule.native
+            for group, mean in zip(state.groups, state.means, strict=True)
+            if _relative_variance(rest, group.direction, mean) < rule.native
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         # each row that is not zero adds 1 to the trace
@@ -300,10 +302,16 @@ class OutlierLook:
         return moment.count(self.r) if self.choose else self.r
 
 
-def _relative_variance(moment: Moment, direction: FloatArray) -> float:
-    """Return the variance along a direction over the mean of all directions."""
-    mean = float(np.trace(moment.value)) / len(direction)
-    return float(direction @ moment.value @ direction) / max(mean, moment.sd)
+def _relative_variance(moment: Moment, direction: FloatArray, mean: float) -> float:
+    """Return the variance along a direction over that along an average one.
+
+    A group moves the centre towards itself, so that the other rows have a mean on its other side,
+    which does not count.
+    """
+    rows = max(float(np.trace(moment.value)), moment.sd)
+    of_mean = min(mean**2 / rows, rows)
+    inside = float(direction @ moment.value @ direction) - of_mean
+    return inside * len(direction) / max(rows - of_mean, moment.sd)
 
 
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:
