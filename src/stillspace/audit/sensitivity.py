@@ -28,6 +28,7 @@ from stillspace.parts.geometry import Polar, WaterFilling
 from stillspace.parts.queries import (
     PRIVATE_FLOOR,
     AngleCounts,
+    ColumnCounts,
     Curvature,
     CurvatureMatrix,
     DistanceCounts,
@@ -66,6 +67,9 @@ SIZES = (1, 2, 7, 8, 9, 64, 65, 255, 256, 257, 511, 512, 513, 1024)
 
 _CAP, _CUT = 0.1, 0.5
 """Of the queries that have them."""
+
+_EDGES = np.array([[-0.3, 0.0, 0.3], [-1e-3, 0.0, 0.5]])
+"""Of the counts of cells, for two columns."""
 
 _ROWS = 48
 """Rows a kind whose terms are compared with each other."""
@@ -178,6 +182,7 @@ def subjects(D: int, r: int) -> list[Subject]:
         Subject(AngleCounts(D, 2 * r, 36), _directions, r),
         Subject(GeometricMedian(D), _centre, r),
         Subject(MedianCost(D), _centre, r),
+        Subject(ColumnCounts.of(D, _EDGES, columns=(1, D - 1)), _nowhere, r),
     ]
 
 
@@ -201,7 +206,7 @@ def _near(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> Floa
 
 def _at_limits(rng: np.random.Generator, n: int, V: FloatArray, query: Query) -> FloatArray:
     """Rows whose residual is the floor, or the cut where there is one, give or take some bits."""
-    limits = [getattr(query, "floor", PRIVATE_FLOOR), *getattr(query, "edges", ())]
+    limits = [getattr(query, "floor", PRIVATE_FLOOR), *np.ravel(getattr(query, "edges", ()))]
     if isfinite(getattr(query, "cut", np.inf)):
         limits.append(query.cut)  # type: ignore[attr-defined]
     inside = _on(rng, n, V, query)
@@ -294,17 +299,21 @@ def _ways(subject: Subject) -> dict[str, AddsUp]:
         return {"given": subject.add}
     query = subject.query
 
+    # A query that takes rows of any length is asked of rows as they are.
+    of = MemoryRows.prepare if getattr(query, "needs_bound", True) else MemoryRows.of
+
     def passes(table: Stored, point: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
-            return MemoryRows.prepare(table).add(query, point, None)
+            return of(table).add(query, point, None)
 
     def blocks(table: Stored, point: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
-            return MemoryRows.prepare(table).add(_ByBlocks(query), point, None)
+            return of(table).add(_ByBlocks(query), point, None)
 
     ways: dict[str, AddsUp] = {"blocks": blocks}
     point = subject.points(np.random.default_rng(0), query.D, subject.r)
-    if query.terms(point, np.zeros(query.shape)) is not None:
+    shorter = any(hasattr(query, name) for name in ("measure", "add_cells"))
+    if shorter or query.terms(point, np.zeros(query.shape)) is not None:
         ways["passes"] = passes
     parts = _pass_of_three(query)
     if parts:
@@ -343,6 +352,10 @@ class _ByBlocks:
     @property
     def norm_bound(self) -> float:
         return self.query.norm_bound
+
+    @property
+    def needs_bound(self) -> bool:
+        return getattr(self.query, "needs_bound", True)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         self.query.add_block(XT, point, out)

@@ -15,6 +15,7 @@ from stillspace.parts.queries.base import (
     UNIT_ROUNDOFF,
     Query,
 )
+from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.curvature import Curvature, CurvatureMatrix, Joint
 from stillspace.parts.queries.distances import (
     DistanceCounts,
@@ -36,6 +37,7 @@ __all__ = [
     "ROBUST_FLOOR",
     "UNIT_ROUNDOFF",
     "AngleCounts",
+    "ColumnCounts",
     "Curvature",
     "CurvatureMatrix",
     "DistanceCounts",
