@@ -466,9 +466,9 @@ MUTANTS = [
     Mutant(
         "the noise of narrowing has a fixed seed",
         "run/__init__.py",
-        "found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))",
+        "found = _run_one(stage.plan, behind, rng, behind_view, point, rows)",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = _run_one(stage.plan, behind, one, behind_view, stage.point(progress))",
+        "        found = _run_one(stage.plan, behind, one, behind_view, point, rows)",
         tests=SOURCE,
     ),
     Mutant(
