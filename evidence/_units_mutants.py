@@ -44,8 +44,8 @@ UNITS = [
     Mutant(
         "the moment is that of the old units",
         "methods/outlier_look/method.py",
-        "return Ask(point, shares, self.through, self.whole)",
-        "return Ask(point, shares, self.left_out and (caps_of(self.left_out),))",
+        "return Ask(point, shares, self.through, self.whole, sampling)",
+        "return Ask(point, shares, self.left_out and (caps_of(self.left_out),), False, sampling)",
         LOOK,
     ),
     Mutant(

@@ -425,8 +425,8 @@ MUTANTS = [
     Mutant(
         "steps read the rows that were left out",
         "methods/newton/method.py",
-        "return screening.ask(state.belief.V, *queries)",
-        "return Ask(state.belief.V, tuple(queries))",
+        "return screening.ask(state.belief.V, *queries, sampling=state.sampling)",
+        "return Ask(state.belief.V, tuple(queries), sampling=state.sampling)",
         ("tests/test_newton.py",),
     ),
     Mutant(

@@ -118,7 +118,7 @@ def test_more_normals_than_planned_are_refused(rows):
 def test_a_ceiling_takes_full_batches_with_noise_only():
     plan = plan_of([])
     sampled = Release(Glad(D, R), N, 10.0, Poisson(0.1))
-    with pytest.raises(LedgerError, match="all rows"):
+    with pytest.raises(LedgerError, match="public rows"):
         ledger_of(plan).record(sampled.event(0))
     with pytest.raises(LedgerError, match="Gaussian"):
         ledger_of(plan).record(Release(Glad(D, R), N, 0.0).event(0))

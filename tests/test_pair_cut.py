@@ -138,6 +138,14 @@ def test_levels_grow_with_the_length_from_end_to_end(rng):
     assert 0.9 < (found[1] - found[-2]) / (levels(inverses[:1]) - levels(inverses[-1:]))[0] < 1.1
 
 
+def test_a_level_is_made_of_the_bits_of_a_float():
+    """Linear in the inverse length between powers of two: no library's logarithm rounds it."""
+    inverses = np.array([0.0, 0.5, 0.625, 0.75, 1.0, 1.5, 2.0**-1074, 2.0**1022])
+    octaves = [1100.0, 1100.0 - 1.0, 1100.0 - 1.25, 1100.0 - 1.5, 1100.0 - 2.0, 1100.0 - 2.5]
+    octaves += [1100.0 + 1072.0, 1100.0 - 1024.0]
+    assert levels(inverses).tolist() == [0.0, *(octave * 2.0**-12 for octave in octaves[1:])]
+
+
 def test_the_level_of_a_pair_has_the_same_bits_anywhere(rng):
     """Alone, and at every place of tables around the limits of blocks and lanes."""
     X = rng.standard_normal((1200, 7)) * 10.0 ** rng.uniform(-200, 200, (1200, 1))

@@ -150,7 +150,24 @@ def test_slack_counts_lattice_terms_and_summation():
     )
     assert 6 * Reaper(D, R).term_error > 2 * summation  # a residual divided by φ weighs more
     hidden = replace(release, relation="add-or-remove-one")
-    assert hidden.rows_bound == ROW_MARGIN * N
+    assert hidden.rows_bound == ROW_MARGIN * N == 16 * N  # as every such guarantee says
+
+
+@pytest.mark.parametrize("query", [Glad(D, R), SecondMoment(D)], ids=lambda q: q.name)
+def test_slack_counts_all_rows_where_one_row_may_move_others_to_other_jobs(query):
+    """All 16 n rows under add-or-remove-one, all n rows of a sample, and else the changed jobs."""
+    n, u = 10**7, 2.0**-53
+
+    def slack(rows, **facts):
+        release = Release(query, n, 1.0, **facts)
+        return release.event(0).slack, 2 * rows * STANDARD.chain * u * release.asked.summand_bound
+
+    found, least = slack(16 * n, relation="add-or-remove-one")
+    assert least < found < 1.2 * least
+    found, least = slack(n, sampling=Poisson(0.1))
+    assert least < found < 1.2 * least
+    found, least = slack(STANDARD.job_rows(D))
+    assert least < found < 2 * least  # the total of all rows is rounded, too
 
 
 def test_the_summation_slack_holds(rng):

@@ -21,6 +21,7 @@ from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace._frozen import FrozenArray
 from stillspace.exceptions import DataFileError, ResumedWarning, SeededNoiseWarning
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
+from stillspace.parts.sampling import RowPart
 from stillspace.rows import Affine, LeaveOut, Lengths, MemoryRows, Project, Sphere, progress
 from stillspace.rows.cluster import on_cluster, pool, worker
 from stillspace.run.journal import Journal
@@ -66,6 +67,7 @@ def sums(rows):
     return [
         bounded.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, chosen),
+        bounded.add(Glad(D, 2), V, RowPart(3, 1, 7, N).numbers(N)),
         bounded.add(IrlsPower(D, 2), V, None),
         narrow.add(SecondMoment(9), np.empty((0, 0)), None),
         short.add(Glad(D, 2), V, None),
@@ -115,7 +117,7 @@ def test_sparse_rows_on_a_cluster_have_the_bits_of_memory(client, tmp_path, cent
     view = Affine.of(None if center is None else np.full(D, center)), Sphere()
     table = on_cluster(tmp_path / "X.h5ad", client, partitions=3).as_rows()
     got, want = (r.through(view[0]).through(view[1]) for r in (table, MemoryRows.of(X)))
-    for numbers in (None, chosen):
+    for numbers in (None, chosen, RowPart(4, 0, 7, N).numbers(N)):
         assert np.array_equal(*(r.add(Glad(D, 2), V, numbers) for r in (got, want)))
 
 

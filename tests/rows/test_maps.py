@@ -22,7 +22,15 @@ from stillspace.rows import (
     Without,
     through_view,
 )
-from stillspace.rows.maps import checked_view, paired, view_text, width, with_bound, with_center
+from stillspace.rows.maps import (
+    bounded,
+    checked_view,
+    paired,
+    view_text,
+    width,
+    with_bound,
+    with_center,
+)
 
 NOWHERE = np.empty((0, 0))
 
@@ -44,6 +52,7 @@ def views(rng, D):
         (affine, Sphere(), LeaveOut(2.0), Project(basis(rng, D, 3)), Sphere()),
         (affine, Pairs(), Sphere(), Lengths()),
         (Without(Affine.of(-center, missing=9.0), halfspace(D)), affine, Sphere()),
+        (affine, Sphere(), Caps(basis(rng, D, 2), FrozenArray.of([0.3, 0.2]))),
     ]
 
 
@@ -52,7 +61,7 @@ def halfspace(D):
     return Caps(FrozenArray.of(np.eye(D)[:, :1]), FrozenArray.of([0.5]))
 
 
-@pytest.mark.parametrize("k", range(9))
+@pytest.mark.parametrize("k", range(10))
 @pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
 def test_a_replaced_row_replaces_one_mapped_row(rng, k, kind):
     """The lemma of docs/privacy.md: all other mapped rows keep their bits."""
@@ -169,6 +178,15 @@ def test_rows_without_cells_are_zero_rows_and_missing_in_counts(rng, kind):
     for mapped in (rows.through(second), rows.through(Sphere())):
         with pytest.raises(ValueError, match="before these are"):
             mapped.through(without)
+
+
+def test_a_view_tells_whether_its_rows_are_bounded(rng):
+    """As the rows themselves do, after each of its maps."""
+    X = rng.standard_normal((20, 6))
+    for view in views(rng, 6):
+        for end in range(1, len(view) + 1):
+            rows = through_view(MemoryRows.of(X), view[:end], np.array([[0, 1], [2, 3]]))
+            assert bounded(view[:end]) == rows.bounded
 
 
 def test_a_row_is_bounded_once(rng):

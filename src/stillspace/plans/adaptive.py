@@ -17,7 +17,8 @@ from typing import Any, Protocol, runtime_checkable
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import SAMPLER_ERROR
 from stillspace.parts.queries import Query
-from stillspace.plans.release import JointRelease, Release
+from stillspace.parts.sampling import All, RowPart
+from stillspace.plans.release import ALL, JointRelease, Release
 from stillspace.privacy import ComposedEvent, GaussianEvent, calibrate
 from stillspace.privacy.events import NOTHING, Relation
 from stillspace.rows.maps import SPHERE, View
@@ -41,11 +42,15 @@ class Allowance:
         """Return the allowance of a method that gets this share of μ²."""
         return replace(self, mu=self.mu * sqrt(share))
 
-    def release(self, query: Query) -> Release:
-        """Return a release of all rows without noise yet."""
-        return Release(
-            query, self.size, relation=self.relation, rows_per_person=self.rows_per_person
-        )
+    @property
+    def divides(self) -> bool:
+        """Whether releases may read parts of the rows by their numbers (`RowPart`)."""
+        return self.relation == "replace-one" and self.rows_per_person == 1
+
+    def release(self, query: Query, sampling: All | RowPart = ALL) -> Release:
+        """Return a release without noise yet."""
+        facts = {"relation": self.relation, "rows_per_person": self.rows_per_person}
+        return Release(query, self.size, sampling=sampling, **facts)  # type: ignore[arg-type]
 
     def sd(self, query: Query, share: float) -> float:
         """Return the standard deviation of the noise on the mean that a share buys, nearly."""
@@ -62,6 +67,8 @@ class Ask:
     """Row maps that this pass alone puts behind the plan's view, made from earlier releases."""
     whole: bool = False
     """Whether `through` is all that is done to a raw row, in place of the plan's view."""
+    sampling: All | RowPart = ALL
+    """Which rows this pass reads: a public choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +231,7 @@ class AdaptivePlan:
 
     def in_words(self) -> str:
         return (
-            f"{self.name}: {self.method.name}, at most {self.method.n_passes} passes over all "
+            f"{self.name}: {self.method.name}, at most {self.method.n_passes} passes over the "
             "rows; each release chooses the next within a total that was fixed beforehand."
         )
 
@@ -233,7 +240,7 @@ class AdaptivePlan:
         allowance = self.allowance
         return JointRelease(
             tuple(
-                allowance.release(query).within(allowance.mu * sqrt(share) * _SAFE)
+                allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * _SAFE)
                 for query, share in ask.shares
             )
         )

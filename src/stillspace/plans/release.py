@@ -25,7 +25,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR, GaussianNoise
 from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
-from stillspace.parts.sampling import All, Sampling, Selections
+from stillspace.parts.sampling import All, RowPart, Sampling, Selections
 from stillspace.privacy.events import (
     ComposedEvent,
     GaussianEvent,
@@ -41,6 +41,10 @@ ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
+
+ALL = All()
+PUBLIC = (All, RowPart)
+"""Samplings that choose rows by public facts alone: a person changes the jobs of her own rows."""
 
 WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
@@ -66,7 +70,7 @@ class Ledger:
 
     events: list[SingleEvent] = field(default_factory=list)
 
-    def record(self, event: SingleEvent, count: int = 1) -> None:
+    def record(self, event: SingleEvent, count: int = 1, read: Sampling = ALL) -> None:  # noqa: ARG002
         """Add an event that happens `count` times in a row; called before the rows are read."""
         self.events.extend([event] * count)
 
@@ -85,7 +89,10 @@ class CeilingLedger(Ledger):
 
     ceiling: GaussianEvent = field(kw_only=True)
     relation: Relation = field(kw_only=True)
-    spent: Fraction = field(default=Fraction(0), init=False)
+    whole: Fraction = field(default=Fraction(0), init=False)
+    """Σμ² of the releases that read all rows."""
+    parts: dict[RowPart, Fraction] = field(default_factory=dict, init=False)
+    """Σμ² of the releases of each part of the rows, all parts of one division."""
     coordinates: int = field(default=0, init=False)
     limit: Fraction = field(init=False)
     """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
@@ -94,18 +101,27 @@ class CeilingLedger(Ledger):
         exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
         self.limit = exact**2
 
-    def record(self, event: SingleEvent, count: int = 1) -> None:
+    @property
+    def spent(self) -> Fraction:
+        """Σμ² of the releases that one row may be in: of all rows, and of its own part.
+
+        A row lies in one part. Releases of the other parts have the same law with another row in
+        its place (docs/privacy.md, "Parts of the rows").
+        """
+        return self.whole + max(self.parts.values(), default=Fraction(0))
+
+    def record(self, event: SingleEvent, count: int = 1, read: Sampling = ALL) -> None:
         """Add an event, or raise if it has no place under the ceiling."""
         if not isinstance(event, GaussianEvent) or event.sampling != "all":
-            msg = "Only Gaussian releases of all rows may be chosen from earlier releases."
+            msg = "Only Gaussian releases of public rows may be chosen from earlier releases."
             raise LedgerError(msg)
         if not event.norm_bound <= event.difference_bound <= 2.0 * event.norm_bound:
             msg = "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
             raise LedgerError(msg)
-        spent = self.spent + count * event.squared_mu(self.relation)
+        whole, parts = self._with(count * event.squared_mu(self.relation), event, read)
         coordinates = self.coordinates + count * event.coordinates
         within = (
-            spent <= self.limit
+            whole + max(parts.values(), default=Fraction(0)) <= self.limit
             and coordinates <= self.ceiling.coordinates
             and event.sampler_error <= self.ceiling.sampler_error
             and event.rows_per_person >= self.ceiling.rows_per_person
@@ -113,8 +129,22 @@ class CeilingLedger(Ledger):
         if not within:
             msg = "A release would pass the ceiling that was accounted for; the fit is withheld."
             raise LedgerError(msg)
-        self.spent, self.coordinates = spent, coordinates
+        self.whole, self.parts, self.coordinates = whole, parts, coordinates
         self.events.extend([event] * count)
+
+    def _with(
+        self, cost: Fraction, event: GaussianEvent, read: Sampling
+    ) -> tuple[Fraction, dict[RowPart, Fraction]]:
+        """Return what was spent on all rows and on each part, with one release more."""
+        if not isinstance(read, RowPart):
+            return self.whole + cost, self.parts
+        if self.relation != "replace-one" or event.rows_per_person != 1:
+            msg = "Parts of the rows compose in parallel for replace-one and one row per person."
+            raise LedgerError(msg)
+        if any(part.division != read.division for part in self.parts):
+            msg = "All parts of the rows must belong to one division."
+            raise LedgerError(msg)
+        return self.whole, {**self.parts, read: self.parts.get(read, Fraction(0)) + cost}
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return the ceiling, or raise if it is not what was planned."""
@@ -259,7 +289,7 @@ class Release:
     query: Query
     size: int
     z: float | tuple[float, ...] | None = None
-    sampling: Sampling = All()
+    sampling: Sampling = ALL
     relation: Relation = "replace-one"
     rows_per_person: int = 1
 
@@ -270,7 +300,13 @@ class Release:
                 "use z=0.0 (not private), or a query with bounded terms such as Glad."
             )
             raise NotAccountedError(msg)
-        population = self.sampling.event_facts().get("population", self.size)
+        if isinstance(self.sampling, RowPart) and self.relation != "replace-one":
+            msg = (
+                "A part of the rows by their numbers needs replace-one: where rows may be added "
+                "or removed, later rows get other numbers."
+            )
+            raise NotAccountedError(msg)
+        population = getattr(self.sampling, "population", self.size)
         if population != self.size:
             msg = f"The sampling is from {population} rows, the release has {self.size}."
             raise ValueError(msg)
@@ -357,7 +393,7 @@ class Release:
             raise ValueError(msg)
         stretches = self._stretches(first, count)
         for k, length in stretches:
-            ledger.record(self.event(k), length)
+            ledger.record(self.event(k), length, self.sampling)
         selections = self.sampling.draws(n_rows, count, rng)
         sigmas = [self.sigma(k) for k, _ in stretches]
         lengths = [length for _, length in stretches]
@@ -412,7 +448,7 @@ class Release:
         Under replace-one, and where all rows are read, a person changes as many jobs as she has
         rows; otherwise later rows may move, and all jobs may change.
         """
-        if self.relation == "replace-one" and type(self.sampling) is All:
+        if self.relation == "replace-one" and type(self.sampling) in PUBLIC:
             jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)
             return min(self.rows_bound, jobs)
         return self.rows_bound
@@ -454,7 +490,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class JointRelease:
-    """Several noisy means over all rows at one point, read in one pass.
+    """Several noisy means over the same rows at one point, read in one pass.
 
     Each has noise, bounds and an event of its own; together they are private as any releases one
     after another, so that no joint bound is needed.
@@ -463,12 +499,14 @@ class JointRelease:
     releases: tuple[Release, ...]
 
     def __post_init__(self) -> None:
-        if any(type(release.sampling) is not All for release in self.releases):
-            msg = "Releases are read in one pass only where each reads all rows."
+        if any(type(release.sampling) not in PUBLIC for release in self.releases):
+            msg = "Releases are read in one pass only where each reads all rows, or public ones."
             raise ValueError(msg)
-        if len({(r.relation, r.size, r.rows_per_person) for r in self.releases}) != 1:
+        facts = {(r.relation, r.size, r.rows_per_person, r.sampling) for r in self.releases}
+        if len(facts) != 1:
             msg = (
-                "Releases of one pass must share a neighbouring relation, size and rows per person."
+                "Releases of one pass must share a neighbouring relation, size, rows per person "
+                "and the rows that they read."
             )
             raise ValueError(msg)
 
@@ -478,14 +516,14 @@ class JointRelease:
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""
-        queries = tuple(release.asked for release in self.releases)
+        queries, selection = tuple(release.asked for release in self.releases), draws[0].selection
         with np.errstate(all="ignore"):
             # Sums are made in units of the norm bound, so queries of one pass share it.
             if len(queries) > 1 and len({query.norm_bound for query in queries}) == 1:
                 joint = Joint(queries)
-                totals = joint.split(rows.add(joint, point, None))
+                totals = joint.split(rows.add(joint, point, selection))
             else:
-                totals = list(map(rows.add, queries, repeat(point), repeat(None)))
+                totals = list(map(rows.add, queries, repeat(point), repeat(selection)))
             return [
                 release.noisy_mean(total, draw)
                 for release, total, draw in zip(self.releases, totals, draws, strict=True)

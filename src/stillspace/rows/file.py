@@ -16,7 +16,7 @@ from stillspace.kernels import jobs, scores
 from stillspace.rows.maps import Project, RowMap, Sketch
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
-from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
+from stillspace.rows.reading import BlockCache, Piece, Reader, WindowReader, reader_of
 from stillspace.rows.sources import RowSource, open_source
 from stillspace.rows.sources.protocol import is_sparse
 from stillspace.rows.stored import (
@@ -29,7 +29,7 @@ from stillspace.rows.stored import (
     loaded_and_measured,
     stored,
 )
-from stillspace.rows.sums import LONGEST_BLOCK
+from stillspace.rows.sums import LONGEST_BLOCK, stretches
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
@@ -265,7 +265,6 @@ class FileStored:
                 some = factors[piece.first : piece.first + piece.X.shape[0]]
                 yield piece, NO_INDEX, some
             return
-        chosen_from = reader if self.cache is None else self.cache
         step = max(reader.rows // block, 1) * block
         for at in range(start, stop, step):
             numbers = index[at : min(at + step, stop)]
@@ -273,8 +272,18 @@ class FileStored:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
             ascending = numbers[order]
-            piece = Piece(chosen_from.take(ascending), 0, 0, len(numbers))
+            piece = Piece(self._taken(ascending), 0, 0, len(numbers))
             yield piece, back, factors[ascending]
+
+    def _taken(self, numbers: IntArray) -> Any:
+        """Return chosen rows: by windows that are read anyway, where many of a stretch are."""
+        if self.cache is not None:
+            return self.cache.take(numbers)
+        low, high = int(numbers[0]), int(numbers[-1]) + 1
+        windows = isinstance(self.table.reader, WindowReader)
+        if windows and stretches(numbers - low, high - low):
+            return self.table[low:high][numbers - low]
+        return self.table.reader.take(numbers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,7 +274,7 @@ def paired(view: View) -> bool:
 
 def bounded(view: View) -> bool:
     """Whether rows behind a view have length at most 1, if they had no bound before it."""
-    last = [m for m in view if not isinstance(m, LeaveOut)][-1:]
+    last = [m for m in view if not isinstance(m, LeaveOut | Caps)][-1:]
     return any(isinstance(row_map, (*BOUNDS, Lengths)) for row_map in last)
 
 

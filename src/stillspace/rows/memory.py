@@ -292,7 +292,8 @@ class MemoryRows:
         count = self.n_rows if selection is None else len(selection)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._source.sparse)
-        found = self.partial(query, point, layout.jobs(count), index=index)
+        jobs = layout.jobs(count) if selection is None else layout.jobs_of(index, self.n_rows)
+        found = self.partial(query, point, jobs, index=index)
         return np.zeros(query.shape) if count == 0 else found.value()
 
     def partial(

@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from math import frexp, isfinite, prod
 from typing import Any, TypeAlias, TypeVar
 
@@ -49,6 +50,9 @@ WIDE = 64
 
 CACHE_BYTES = 2**19
 """The second cache of a core: half a MiB is common, and a larger one does no harm."""
+
+FEWEST_CHOSEN = 64
+"""One chosen row among so many, or more of them: rows are read by stretches, not one by one."""
 
 LOOP_CELLS = 2**20
 """Up to this many cells (public size times columns) a compiled loop may add up all rows at once."""
@@ -123,6 +127,23 @@ class Layout:
         """Return the jobs that cover so many rows."""
         starts = range(0, count, self.job)
         return [(start, min(start + self.job, count)) for start in starts]
+
+    def jobs_of(self, chosen: IntArray, n_rows: int) -> list[Job]:
+        """Return the jobs that cover chosen rows, as positions among them.
+
+        Where they are a good part of all rows, a job has the chosen rows of one job of all rows: so
+        whoever holds that stretch of rows can do it.
+        """
+        if not stretches(chosen, n_rows):
+            return self.jobs(len(chosen))
+        edges = np.searchsorted(chosen, [*range(0, n_rows, self.job), n_rows]).tolist()
+        return [(low, high) for low, high in pairwise(edges) if low < high]
+
+
+def stretches(chosen: IntArray, n_rows: int) -> bool:
+    """Whether chosen rows ascend and are so many that stretches of rows are read as a whole."""
+    many = len(chosen) * FEWEST_CHOSEN >= n_rows
+    return many and bool(np.all(chosen[1:] > chosen[:-1]))
 
 
 class ExactSum:

@@ -165,12 +165,12 @@ def run_adaptive(
             if journal is not None:
                 journal.keep(joint.releases, 0, values)
         if observers.witness is not None:
+            # What is read is public: the selection is the same for all of these releases.
+            read = replace(NO_DRAW, selection=ask.sampling.draw(rows.n_rows, rng))
             for release, value in zip(joint.releases, values, strict=True):
-                # No selection: each of these releases reads all rows.
-                facts = (value, NO_DRAW, asked.rows, ask.through)
-                seen = Observation.of(release, 0, ask.point, *facts)
+                seen = Observation.of(release, 0, ask.point, value, read, asked.rows, ask.through)
                 observers.witness(replace(seen, whole=ask.whole))
-        sds = (release.sigma(0) / plan.size for release in joint.releases)
+        sds = (release.sigma(0) / release.divisor for release in joint.releases)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1
     found = method.outcome(state)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, nan, sqrt
+from hashlib import sha256
+from math import hypot, inf, nan, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from stillspace.methods.newton.states import (
     TopUp,
 )
 from stillspace.methods.outlier_look import LookState, OutlierLook, Screening
+from stillspace.methods.spectrum import Moment
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import polar
 from stillspace.parts.queries import (
@@ -41,7 +43,9 @@ from stillspace.parts.queries import (
     Query,
     SecondMoment,
 )
+from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+from stillspace.plans.release import ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class DampedNewton:
         ]
         if matrix > 0.0:
             queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
-        return screening.ask(state.belief.V, *queries)
+        return screening.ask(state.belief.V, *queries, sampling=state.sampling)
 
     def take(self, state: NewtonState, answers: tuple[Answer, ...]) -> NewtonState:
         """Return the state after a pass."""
@@ -151,6 +155,7 @@ class DampedNewton:
         scalar, matrix = self.rule.scalar_share, self.rule.matrix_share if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
         V, spectrum = moment.leading(r), moment.spectrum(r)
+        kappa = spectrum.kappa / sqrt(moment.share)
         return Steps(
             allowance,
             screening,
@@ -158,7 +163,7 @@ class DampedNewton:
             weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
             weakest_unit=float(spectrum.signal[-1] + spectrum.bulk),
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
-            kappa=spectrum.kappa / sqrt(moment.share),
+            kappa=kappa,
             parts=(1.0 - screening.spent - scalar - matrix, scalar, matrix),
             belief=Belief.at(
                 V,
@@ -169,7 +174,21 @@ class DampedNewton:
             spread=Spread.at(spectrum, moment.sd),
             spent=screening.spent,
             rule=self.rule,
+            sampling=self._sampling(allowance, moment, kappa),
         )
+
+    def _sampling(self, allowance: Allowance, moment: Moment, kappa: float) -> All | RowPart:
+        """Return which rows the first phase reads.
+
+        A strong signal is found in some of the rows. The seed is made from a release, so that who
+        wrote the rows did not know which ones will be read.
+        """
+        parts = min(self.rule.most_parts, int(kappa / self.rule.kappa_per_part))
+        small = allowance.size * self.D < self.rule.least_cells
+        if not allowance.divides or small or parts < 2:
+            return ALL
+        seed = int.from_bytes(sha256(moment.value.tobytes()).digest()[:8], "big")
+        return RowPart(parts, 0, seed, allowance.size)
 
     def _part(self, allowance: Allowance, signal: FloatArray) -> float:
         """Return the share of near rows from which on the curvature can grow.
@@ -201,11 +220,14 @@ class DampedNewton:
     # --- the steps -------------------------------------------------------------------------
 
     def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> NewtonState:
-        belief, surprise = state.belief.after(answers)
+        belief, surprise = state.belief.after(self._with_sampling_error(state, answers))
         assert belief.gain is not None
         spread = state.spread.after(belief.curvature, belief.gain, answers[0].sd)
-        spent = state.spent + sum(state.shares)
+        spent = state.spent + state.cost
         state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
+        if isinstance(state.sampling, RowPart):
+            number = state.k % state.sampling.parts
+            state = replace(state, sampling=replace(state.sampling, number=number))
         if state.k == self.rule.judged_at and self._noisy(state):
             return self._judge_noisy(state)
         if state.k >= self.rule.cut_from:
@@ -216,11 +238,24 @@ class DampedNewton:
             state = replace(state, doubt=False, route=NOISY_TABLE)
         return self._next_phase(state, surprise)
 
+    def _with_sampling_error(self, state: Steps, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
+        """Return the answers of a part of the rows, with what other rows would have changed.
+
+        A term of the gradient has norm at most 1: over m rows the entries of its mean vary by at
+        most 1/√(m(D − r)r).
+        """
+        if not isinstance(state.sampling, RowPart):
+            return answers
+        m = state.sampling.expected_size(state.allowance.size)
+        sampling = 1.0 / sqrt(m * (self.D - self.r) * self.r)
+        gradient = replace(answers[0], sd=hypot(answers[0].sd, sampling))
+        return gradient, *answers[1:]
+
     def _judge_noisy(self, state: Steps) -> NewtonState:
         """Go back at once, or compare later."""
         if self._hopeless(state):
             return self._back(state, HOPELESS_TABLE)
-        return replace(state, doubt=True)
+        return replace(self._read_all(state), doubt=True)
 
     def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastMoment:
         return LastMoment(state.screening, 1.0 - state.spent, route, steps)
@@ -275,17 +310,7 @@ class DampedNewton:
     def _next_phase(self, state: Steps, surprise: float) -> NewtonState:
         k, moves = state.k, surprise >= self.rule.still_moves
         if state.end is None:
-            goes_on = (
-                k < self.rule.first_steps
-                or state.doubt
-                or (moves and k < self.rule.most_first_steps)
-            )
-            if goes_on:
-                return state
-            if self._split(state):
-                return self._back(state, SPLIT_ROWS)
-            check = k + self.rule.checked_after, state.belief.s
-            return replace(state, end=k + self.rule.last_steps, check=check)
+            return state if self._first_goes_on(state, moves) else self._after_first(state)
         assert state.check is not None
         if k == state.check[0]:
             more = self.rule.more_steps if moves and self._sharpens(state) else self.rule.last_few
@@ -293,6 +318,29 @@ class DampedNewton:
         if k < state.end:
             return state
         return self._found(state)
+
+    def _first_goes_on(self, state: Steps, moves: bool) -> bool:
+        """Whether the first phase has another step; one follows it that reads all rows."""
+        if state.doubt or state.widened:
+            return state.doubt
+        k, rule = state.k, self.rule
+        return k < rule.first_steps or (moves and k < rule.most_first_steps)
+
+    def _after_first(self, state: Steps) -> NewtonState:
+        """Begin the second phase, or make one more step of the first that reads all rows."""
+        if state.sampling != ALL:
+            return self._read_all(state)
+        if self._split(state):
+            return self._back(state, SPLIT_ROWS)
+        check = state.k + self.rule.checked_after, state.belief.s
+        return replace(state, end=state.k + self.rule.last_steps, check=check)
+
+    def _read_all(self, state: Steps) -> Steps:
+        """Go over to all rows, whose optimum is another than that of some of them."""
+        if state.sampling == ALL:
+            return state
+        belief = state.belief.reopened(self.rule.reopened / (self.D - self.r))
+        return replace(state, belief=belief, sampling=ALL, widened=True)
 
     def _found(self, state: Steps) -> Found:
         """Return where the steps ended, with their error or the reason why it is not known."""

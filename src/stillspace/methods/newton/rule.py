@@ -27,18 +27,24 @@ class NewtonRule:
     """Steps of the first phase, at most: a start that a cluster caught needs time to escape."""
     first_part: float = 0.1
     """Of the gradient's share: what `first_steps` of the first phase take."""
+    least_cells: int = 2**22
+    """Rows times columns from which on the first phase reads parts of the rows: time matters."""
+    most_parts: int = 8
+    """Parts of the rows, at most: one step of the first phase reads one of them."""
+    kappa_per_part: float = 12.0
+    """κ̂ per part: with more parts, a step of the first phase would have too much noise."""
     last_steps: int = 10
     """Steps of the second phase, over which the rest is shared equally."""
     still_moves: float = 5.0
     """Standard deviations by which a gradient must differ from noise for a phase to go on."""
-    checked_after: int = 3
+    checked_after: int = 2
     """Steps of the second phase after which the growth of the curvature is looked at."""
     sharper: float = 1.5
     """Factor; a curvature that has grown by it is a sign of nearly noiseless inliers."""
     more_steps: int = 40
     """Steps that then follow: each one gains digits."""
-    last_few: int = 2
-    """Steps that follow otherwise: a few precise steps find as much, and each reads all rows."""
+    last_few: int = 1
+    """Steps that follow otherwise: one precise step finds as much as several."""
     cut_from: int = 5
     """Steps after which far rows are left out."""
     cut: float = 3.0
@@ -88,8 +94,8 @@ class NewtonRule:
 
     @property
     def most_steps(self) -> int:
-        """Steps of both phases, at most."""
-        return self.most_first_steps + self.checked_after + self.more_steps
+        """Steps of both phases, at most, with the first one over all rows between them."""
+        return self.most_first_steps + 1 + self.checked_after + self.more_steps
 
 
 NEWTON_RULE = NewtonRule()

@@ -18,7 +18,9 @@ from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.standardiser.method import StandardiserState
 from stillspace.parts.queries import AngleCounts, FourthMoment, Query, SecondMoment
+from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+from stillspace.plans.release import ALL
 from stillspace.rows.maps import Caps, Sphere, View, Without
 
 
@@ -104,9 +106,11 @@ class Screening:
         """Return this with one release more of the second moment of the rows outside."""
         return replace(self, moment=self.moment.plus(answer, share), spent=self.spent + share)
 
-    def ask(self, point: FloatArray, *shares: tuple[Query, float]) -> Ask:
+    def ask(
+        self, point: FloatArray, *shares: tuple[Query, float], sampling: All | RowPart = ALL
+    ) -> Ask:
         """Return a pass over the rows outside."""
-        return Ask(point, shares, self.through, self.whole)
+        return Ask(point, shares, self.through, self.whole, sampling)
 
     def outcome(self, V: FloatArray, **facts: Any) -> Outcome:
         """Return what was found of the rows outside, with what was left out."""

@@ -41,8 +41,8 @@ from stillspace.rows.progress import active
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sources import RowSource, open_source
 from stillspace.rows.sources.protocol import is_sparse
-from stillspace.rows.stored import DenseRows, Scaling, SparseRows
-from stillspace.rows.sums import STANDARD, Layout
+from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, SparseRows
+from stillspace.rows.sums import STANDARD, Job, Layout, stretches
 
 PARTITIONS_PER_WORKER = 2
 """More partitions than workers, so that a worker that joins gets some."""
@@ -226,18 +226,14 @@ class ClusterRows:
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._sparse)
-        jobs = layout.jobs(self.n_rows if selection is None else len(selection))
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        n = self.n_rows
+        jobs = layout.jobs(n) if selection is None else layout.jobs_of(index, n)
         if not jobs:
             return np.zeros(query.shape)
-        if selection is not None:
-            return self._chosen(selection).partial(query, point, jobs).value()
-        starts = [start for start, _ in jobs]
-        tasks = {}
-        for part, (low, high) in enumerate(pairwise(self._edges())):
-            first, last = bisect_left(starts, low), bisect_left(starts, high)
-            if first < last:
-                mine = [(start - low, stop - low) for start, stop in jobs[first:last]]
-                tasks[part] = ("add", (query, point, mine, first))
+        if selection is not None and not stretches(index, n):
+            return self._chosen(index).partial(query, point, jobs).value()
+        tasks = self._tasks(query, point, layout, jobs, index)
         found = self._asked(tasks, entries=prod(query.shape))
         counter = active()
         if counter is not None:  # a line per pass: workers do not tell how far they are
@@ -246,6 +242,24 @@ class ClusterRows:
         for other in found[1:]:
             total.merge(other)
         return np.asarray(total.value())
+
+    def _tasks(
+        self, query: RowSum, point: FloatArray, layout: Layout, jobs: list[Job], index: IntArray
+    ) -> dict[int, tuple[str, tuple[Any, ...]]]:
+        """Return which jobs each part does: positions among its own rows, or its chosen ones."""
+        rows = index if len(index) > 0 else None
+        # a job of chosen rows has those of one job of all rows, and belongs where that one begins
+        starts = [(s if rows is None else int(rows[s])) // layout.job * layout.job for s, _ in jobs]
+        tasks: dict[int, tuple[str, tuple[Any, ...]]] = {}
+        for part, (low, high) in enumerate(pairwise(self._edges())):
+            first, last = bisect_left(starts, low), bisect_left(starts, high)
+            if first == last:
+                continue
+            at, end = (low, high) if rows is None else (jobs[first][0], jobs[last - 1][1])
+            mine = [(start - at, stop - at) for start, stop in jobs[first:last]]
+            chosen = index if rows is None else rows[at:end] - low
+            tasks[part] = ("add", (query, point, mine, first, chosen))
+        return tasks
 
     @property
     def _sparse(self) -> bool:

@@ -186,8 +186,10 @@ def _done(rows: MemoryRows, what: str, arguments: tuple[Any, ...]) -> Any:
         return _TASKS[what](rows, *arguments)
 
 
-def _add(rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int) -> PartSum:
-    return rows.partial(query, point, jobs, first=first)
+def _add(
+    rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int, chosen: IntArray
+) -> PartSum:
+    return rows.partial(query, point, jobs, first=first, index=chosen)
 
 
 def _mapped(rows: MemoryRows, numbers: IntArray) -> FloatArray:
