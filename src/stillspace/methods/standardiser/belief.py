@@ -108,7 +108,9 @@ class Beliefs(NamedTuple):
         """Return what hypotheses of the columns say of a look at them, atoms included."""
         masses = laws.masses(look.edges)
         columns = look.columns
-        masses *= self.live[columns, None, None].astype(np.float32)
+        atoms = self.atoms[columns]
+        live = np.maximum(self.present[columns] - atoms[:, :, 2].sum(axis=1), 0.0)
+        masses *= live[:, None, None].astype(np.float32)
         for low, _, share in self._atoms(columns):
             masses[np.arange(len(columns)), :, look.bins_of(low)] += share[:, None]
         return masses
@@ -189,7 +191,8 @@ class Beliefs(NamedTuple):
         """Yield limits and shares of the first atom of all columns, of the second one, …"""
         for i in range(self.atoms.shape[1]):
             low, high, share = self.atoms[columns, i].T
-            yield low, high, share
+            if share.any():
+                yield low, high, share
 
     def _refined(self, look: Look, columns: IntArray) -> Beliefs:
         """Return the belief after one more look at some of the columns."""
