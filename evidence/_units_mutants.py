@@ -107,8 +107,8 @@ UNITS = [
     Mutant(
         "kept groups are looked for and left out",
         LOOKS,
-        "if not self.leave_out:",
-        "if False:",
+        "if not self.leave_out or kappa < rule.weak",
+        "if kappa < rule.weak",
         LOOK,
     ),
     Mutant(

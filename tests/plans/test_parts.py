@@ -13,12 +13,13 @@ import pytest
 from stillspace.audit.neighbours import Neighbours
 from stillspace.audit.scores import WhiteBox
 from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.methods.division import DIVISION
 from stillspace.methods.newton import DampedNewton
 from stillspace.methods.newton.rule import NEWTON_RULE
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.stages import SubspaceStage
 from stillspace.parts.noise import seeded_generator
-from stillspace.parts.queries import Glad, SecondMoment
+from stillspace.parts.queries import AngleCounts, FourthMoment, Glad, SecondMoment
 from stillspace.parts.sampling import BLOCK_ROWS, All, Poisson, RowPart
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Ask, Outcome
 from stillspace.plans.release import CeilingLedger, JointRelease, Ledger, Release
@@ -231,9 +232,9 @@ def test_a_replaced_row_changes_the_sums_of_its_own_part_alone(rng):
 # --- the default ---------------------------------------------------------------------------
 
 
-def newton_plan(n, mu, rule=None, **facts):
-    rule = replace(NEWTON_RULE, least_cells=0) if rule is None else rule
-    return AdaptivePlan("auto", DampedNewton(D, R, rule=rule), n, mu=mu, **facts)
+def newton_plan(n, mu, least_cells=0, **facts):
+    method = DampedNewton(D, R, division=replace(DIVISION, least_cells=least_cells))
+    return AdaptivePlan("auto", method, n, mu=mu, **facts)
 
 
 def near_a_plane(rng, n):
@@ -285,7 +286,7 @@ def test_the_division_is_new_in_every_fit(rng):
     [
         (N, 5.0, {"relation": "add-or-remove-one"}),
         (N, 5.0, {"rows_per_person": 2}),
-        (N, 5.0, {"rule": NEWTON_RULE}),  # a small table
+        (N, 5.0, {"least_cells": N * D + 1}),  # a small table
         (N, 0.03, {}),  # a weak signal
     ],
 )
@@ -295,16 +296,26 @@ def test_who_may_not_use_parts_reads_all_rows(rng, n, mu, options):
     assert all(o.release.sampling == All() for o in seen)
 
 
-def test_a_large_table_is_divided(rng):
-    n = NEWTON_RULE.least_cells // D + 1
-    allowance = Allowance(0.2, n)
-    method, moment = DampedNewton(D, R), _moment(0.1)
-    assert method._sampling(allowance, moment, 500.0).parts == NEWTON_RULE.most_parts
-    assert method._sampling(replace(allowance, size=n - 1), moment, 500.0) == All()
+def test_a_large_table_is_divided():
+    n = DIVISION.least_cells // D + 1
+    moment = Moment(np.diag([0.5, 0.3, 0.05, 0.05, 0.05, 0.05]), 0.1, 1e-4)
+    part = DIVISION.first_part(Allowance(0.2, n), moment, R)
+    assert (part.parts, part.number) == (DIVISION.most_parts, 0)
+    assert DIVISION.first_part(Allowance(0.2, n - 1), moment, R) == All()
+    assert DIVISION.first_part(Allowance(0.2, n, "add-or-remove-one"), moment, R) == All()
 
 
-def _moment(value):
-    return Moment(np.full((D, D), value), 0.1, 1e-3)
+@pytest.mark.parametrize("smallest_group", [0.5, 0.0])
+def test_the_look_reads_a_part_if_groups_are_visible_in_it(rng, smallest_group):
+    rows, division = near_a_plane(rng, N), replace(DIVISION, least_cells=0)
+    division = replace(division, smallest_group=smallest_group)
+    plan = AdaptivePlan("auto", DampedNewton(D, R, division=division), N, mu=8.0)
+    _, seen = watched(plan, rows)
+    look = [
+        o.release.sampling for o in seen if type(o.release.query) in (FourthMoment, AngleCounts)
+    ]
+    assert look
+    assert all(isinstance(read, RowPart) == (smallest_group > 0) for read in look)
 
 
 # --- kinds of rows -------------------------------------------------------------------------

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from math import hypot, inf, nan, sqrt
 from typing import ClassVar
 
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.routes import (
     BOTH,
@@ -33,7 +33,6 @@ from stillspace.methods.newton.states import (
     TopUp,
 )
 from stillspace.methods.outlier_look import LookState, OutlierLook, Screening
-from stillspace.methods.spectrum import Moment
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import polar
 from stillspace.parts.queries import (
@@ -43,7 +42,7 @@ from stillspace.parts.queries import (
     Query,
     SecondMoment,
 )
-from stillspace.parts.sampling import All, RowPart
+from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.plans.release import ALL
 
@@ -66,9 +65,14 @@ class DampedNewton:
     rule: NewtonRule = NEWTON_RULE
     """All tuned numbers."""
 
+    division: DivisionRule = DIVISION
+    """When the look and the first phase read parts of the rows."""
+
     @property
     def _look(self) -> OutlierLook:
-        return OutlierLook(self.D, self.r) if self.look is None else self.look
+        if self.look is None:
+            return OutlierLook(self.D, self.r, division=self.division)
+        return self.look
 
     @property
     def n_passes(self) -> int:
@@ -174,21 +178,8 @@ class DampedNewton:
             spread=Spread.at(spectrum, moment.sd),
             spent=screening.spent,
             rule=self.rule,
-            sampling=self._sampling(allowance, moment, kappa),
+            sampling=screening.division,
         )
-
-    def _sampling(self, allowance: Allowance, moment: Moment, kappa: float) -> All | RowPart:
-        """Return which rows the first phase reads.
-
-        A strong signal is found in some of the rows. The seed is made from a release, so that who
-        wrote the rows did not know which ones will be read.
-        """
-        parts = min(self.rule.most_parts, int(kappa / self.rule.kappa_per_part))
-        small = allowance.size * self.D < self.rule.least_cells
-        if not allowance.divides or small or parts < 2:
-            return ALL
-        seed = int.from_bytes(sha256(moment.value.tobytes()).digest()[:8], "big")
-        return RowPart(parts, 0, seed, allowance.size)
 
     def _part(self, allowance: Allowance, signal: FloatArray) -> float:
         """Return the share of near rows from which on the curvature can grow.

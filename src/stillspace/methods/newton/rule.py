@@ -27,12 +27,6 @@ class NewtonRule:
     """Steps of the first phase, at most: a start that a cluster caught needs time to escape."""
     first_part: float = 0.1
     """Of the gradient's share: what `first_steps` of the first phase take."""
-    least_cells: int = 2**22
-    """Rows times columns from which on the first phase reads parts of the rows: time matters."""
-    most_parts: int = 8
-    """Parts of the rows, at most: one step of the first phase reads one of them."""
-    kappa_per_part: float = 12.0
-    """κ̂ per part: with more parts, a step of the first phase would have too much noise."""
     last_steps: int = 10
     """Steps of the second phase, over which the rest is shared equally."""
     still_moves: float = 5.0

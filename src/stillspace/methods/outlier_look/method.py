@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
+from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import STANDARD, LookRule
@@ -39,6 +40,10 @@ class Modes:
     moment: Moment
     basis: FloatArray
     """(D, K)."""
+    division: All | RowPart = ALL
+    """Part 0 of the rows, if they are divided."""
+    read: All | RowPart = ALL
+    """Which rows are asked about."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +54,8 @@ class Angles:
     moment: Moment
     directions: FloatArray
     """(D, m), unit vectors as columns."""
+    division: All | RowPart = ALL
+    read: All | RowPart = ALL
 
     @property
     def overlap(self) -> float:
@@ -65,6 +72,7 @@ class Rest:
     groups: tuple[LeftOut, ...]
     means: tuple[float, ...]
     """Of each group: the mean of the rows outside it, along its direction."""
+    division: All | RowPart = ALL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +109,8 @@ class Screening:
     """Whether `through` is all that is done to a raw row: units were found again."""
     dropped: npt.NDArray[np.bool_] | None = None
     """Columns without units, if units were found again."""
+    division: All | RowPart = ALL
+    """Part 0 of the rows, if later passes may read parts of them."""
 
     def plus(self, answer: Answer, share: float) -> Screening:
         """Return this with one release more of the second moment of the rows outside."""
@@ -133,6 +143,7 @@ class OutlierLook:
     choose: bool = False
     """Whether the number of components is chosen by the second moment."""
     rule: LookRule = STANDARD
+    division: DivisionRule = DIVISION
     leave_out: bool = True
     """Whether groups are looked for; otherwise all rows are kept, and nothing is spent on it."""
     units: UnitsAgain | None = None
@@ -182,11 +193,12 @@ class OutlierLook:
             return Ask(nowhere, ((SecondMoment(self.D), rule.moment_share),))
         if isinstance(state, Modes):
             query = FourthMoment(self.D, state.basis.shape[1])
-            return Ask(state.basis, ((query, rule.modes_share),))
+            return Ask(state.basis, ((query, rule.modes_share),), sampling=state.read)
         if isinstance(state, Angles):
             m = state.directions.shape[1]
             point = state.directions / state.overlap
-            return Ask(point, ((AngleCounts(self.D, m, rule.bins), rule.angles_share),))
+            angles = AngleCounts(self.D, m, rule.bins)
+            return Ask(point, ((angles, rule.angles_share),), sampling=state.read)
         if isinstance(state, Rest):
             rest = SecondMoment(self.D)
             return Ask(nowhere, ((rest, rule.rest_share),), (caps_of(state.groups),))
@@ -239,13 +251,16 @@ class OutlierLook:
         """Go on where directions and a minority's share can be told from noise."""
         rule, allowance = self.rule, state.allowance
         moment = Moment(answer.value, rule.moment_share, answer.sd)
-        if not self.leave_out:
-            return Screening(moment, (), moment.share)
         r = self._components(moment)
         kappa = moment.spectrum(r).kappa / sqrt(moment.share)
-        if kappa < rule.weak or self.smallest_visible(allowance) > rule.minority:
-            return Screening(moment, (), moment.share)
-        return Modes(allowance, moment, moment.leading(self._width))
+        division = self.division.first_part(allowance, moment, r)
+        visible = self.smallest_visible(allowance)
+        if not self.leave_out or kappa < rule.weak or visible > rule.minority:
+            return Screening(moment, (), moment.share, division=division)
+        read: All | RowPart = ALL
+        if isinstance(division, RowPart):
+            read = division if visible * division.parts <= self.division.smallest_group else ALL
+        return Modes(allowance, moment, moment.leading(self._width), division, read)
 
     def _saw_modes(self, state: Modes, answer: Answer) -> LookState:
         """Choose the directions along which there are more rows than in an elliptical law."""
@@ -255,8 +270,10 @@ class OutlierLook:
         least = rule.visible * answer.sd
         modes = gathering_directions(excess, rule.apart, rule.most_modes, least)
         if modes.shape[1] == 0:
-            return Screening(state.moment, (), state.moment.share + rule.modes_share)
-        return Angles(state.allowance, state.moment, basis @ modes)
+            spent = state.moment.share + rule.modes_share
+            return Screening(state.moment, (), spent, division=state.division)
+        directions = basis @ modes
+        return Angles(state.allowance, state.moment, directions, state.division, state.read)
 
     def _saw_angles(self, state: Angles, answer: Answer) -> LookState:
         """Take groups behind an empty ring for outliers, for now."""
@@ -264,9 +281,10 @@ class OutlierLook:
         gaps = clear_gaps(scale * answer.value, scale * answer.sd, size, rule, self.r)
         if not gaps:
             spent = state.moment.share + rule.modes_share + rule.angles_share
-            return Screening(state.moment, (), spent)
+            return Screening(state.moment, (), spent, division=state.division)
         groups = tuple(_group(gap, state.directions, rule) for gap in gaps)
-        return Rest(state.allowance, state.moment, groups, tuple(gap.mean for gap in gaps))
+        means = tuple(gap.mean for gap in gaps)
+        return Rest(state.allowance, state.moment, groups, means, state.division)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
         """Leave out the groups whose direction the other rows do not share."""
@@ -281,8 +299,8 @@ class OutlierLook:
         # each row that is not zero adds 1 to the trace
         rows = float(np.trace(state.moment.value))
         if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
-            return Screening(state.moment, (), spent)
-        found = Screening(rest, foreign, spent, (caps_of(foreign),))
+            return Screening(state.moment, (), spent, division=state.division)
+        found = Screening(rest, foreign, spent, (caps_of(foreign),), division=state.division)
         share = None if self.units is None else self.units.share(state.allowance)
         if self.units is None or share is None:
             return found
