@@ -83,8 +83,8 @@ REVIEW = [
     Mutant(
         "rows of a joint pass are asked other queries than those that are charged",
         "plans/release.py",
-        "queries = tuple(release.asked for release in self.releases)",
-        "queries = tuple(release.query for release in self.releases)",
+        "queries, selection = tuple(release.asked for",
+        "queries, selection = tuple(release.query for",
         tests=TWO,
     ),
     Mutant(
@@ -226,7 +226,7 @@ REVIEW = [
     Mutant(
         "a method is told the noise per true row, not per public row",
         "run/__init__.py",
-        "        sds = (release.sigma(0) / plan.size for release in joint.releases)",
+        "        sds = (release.sigma(0) / release.divisor for release in joint.releases)",
         "        sds = (release.sigma(0) / max(rows.n_rows, 1) for release in joint.releases)",
         tests=(
             "tests/estimators/test_privacy.py::"
@@ -236,8 +236,8 @@ REVIEW = [
     Mutant(
         "rounding counts the changed jobs alone where rows may move",
         "plans/release.py",
-        'if self.relation == "replace-one" and type(self.sampling) is All:',
-        "if type(self.sampling) is All:",
+        'if self.relation == "replace-one" and type(self.sampling) in PUBLIC:',
+        "if type(self.sampling) in PUBLIC:",
         tests=SLACK,
     ),
     Mutant(
@@ -278,8 +278,8 @@ REVIEW = [
     Mutant(
         "a method forgets that a person has several rows",
         "plans/adaptive.py",
-        "query, self.size, relation=self.relation, rows_per_person=self.rows_per_person",
-        "query, self.size, relation=self.relation",
+        'facts = {"relation": self.relation, "rows_per_person": self.rows_per_person}',
+        'facts = {"relation": self.relation}',
         tests=WHOLE_FITS,
     ),
 ]

@@ -278,14 +278,14 @@ STAGED = [
     Mutant(
         "a row more changes one job",
         "plans/release.py",
-        'if self.relation == "replace-one" and type(self.sampling) is All:',
-        "if type(self.sampling) is All:",
+        'if self.relation == "replace-one" and type(self.sampling) in PUBLIC:',
+        "if type(self.sampling) in PUBLIC:",
         tests=SLACK,
     ),
     Mutant(
         "a row changes one job of a sampled sum",
         "plans/release.py",
-        'if self.relation == "replace-one" and type(self.sampling) is All:',
+        'if self.relation == "replace-one" and type(self.sampling) in PUBLIC:',
         'if self.relation == "replace-one":',
         tests=SLACK,
     ),
@@ -298,8 +298,8 @@ STAGED = [
     ),
     Mutant(
         "a ceiling forgets what was spent",
-        "plans/release.py",
-        "self.spent, self.coordinates = spent, coordinates",
+        "plans/ledger.py",
+        "self.whole, self.parts, self.coordinates = whole, parts, coordinates",
         "self.coordinates = coordinates",
         tests=("tests/test_adaptive.py",),
     ),

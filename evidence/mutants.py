@@ -156,14 +156,14 @@ MUTANTS = [
     Mutant(
         "a charge dropped in the loop",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length if k != 1 else 0)",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length if k != 1 else 0, self.sampling)",
     ),
     Mutant(
         "a charge dropped among stacked ones",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length - (length > 1))",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length - (length > 1), self.sampling)",
     ),
     Mutant(
         "compiled loops halve the noise",
@@ -348,8 +348,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Screening(state.moment, (), state.moment.share)",
+        "            spent = state.moment.share + rule.modes_share\n",
+        "            spent = state.moment.share\n",
         LOOK,
     ),
     Mutant(
@@ -657,7 +657,7 @@ MUTANTS = [
     ),
     Mutant(
         "the type of a table follows its cells",
-        "estimators/_validation.py",
+        "estimators/_tables.py",
         "    if isinstance(X, np.ndarray) or sparse.issparse(X):\n        return True\n",
         "    if X is not None:\n        return True\n",
         tests=("tests/estimators/test_lists.py",),
@@ -671,7 +671,7 @@ MUTANTS = [
     ),
     Mutant(
         "a ceiling for several rows of a person holds releases for one",
-        "plans/release.py",
+        "plans/ledger.py",
         "and event.rows_per_person >= self.ceiling.rows_per_person",
         "and event.rows_per_person >= 1",
         tests=("tests/test_adaptive.py",),
@@ -685,14 +685,14 @@ MUTANTS = [
     ),
     Mutant(
         "far rows of a certificate count twice",
-        "parts/queries/split.py",
+        "parts/queries/moments.py",
         "out += far @ far.T",
         "out += 2.0 * far @ far.T",
         tests=("tests/audit/test_sensitivity.py",),
     ),
     Mutant(
         "the distances of near rows pass their bound",
-        "parts/queries/split.py",
+        "parts/queries/moments.py",
         "distance / self.cut, 0.0)",
         "distance / self.cut**2, 0.0)",
         also=(("np.fmin(near, 1.0).sum()", "near.sum()"),),

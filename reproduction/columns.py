@@ -20,7 +20,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from reproduction.seeds import seed_from
 from stillspace.datasets import Haystack, make_haystack
 from stillspace.parts.schedules import Halving, InverseSqrt, Schedule
-from stillspace.plans.fixed import MomentStart, Plan, RandomStart
+from stillspace.plans.fixed import Plan
+from stillspace.plans.starts import MomentStart, RandomStart
 from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee, Relation
 from stillspace.recipes import Facts, fixed_plan
 

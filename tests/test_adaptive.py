@@ -26,8 +26,9 @@ from stillspace.parts.queries import (
 )
 from stillspace.parts.sampling import Poisson
 from stillspace.plans.adaptive import AdaptivePlan, Ask, Outcome
-from stillspace.plans.fixed import MomentStart
-from stillspace.plans.release import CeilingLedger, JointRelease, Ledger, Release
+from stillspace.plans.ledger import CeilingLedger, Ledger
+from stillspace.plans.release import JointRelease, Release
+from stillspace.plans.starts import MomentStart
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.recipes import Facts, make_plan
 from stillspace.rows import MemoryRows, OnceAdded

@@ -23,7 +23,7 @@ from stillspace.models import load_model, save_model
 from stillspace.parts.noise import secure_generator
 from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
-from stillspace.plans.release import Ledger
+from stillspace.plans.ledger import Ledger
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import mu_from_budget
 from stillspace.recipes import Facts

@@ -19,7 +19,8 @@ from stillspace.parts.queries import (
     SecondMoment,
 )
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
-from stillspace.plans.release import ROW_MARGIN, Ledger, Release
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import ROW_MARGIN, Release
 from stillspace.privacy.events import ComposedEvent, GaussianEvent, NonPrivateEvent
 from stillspace.rows import STANDARD, MemoryRows
 from stillspace.rows.sums import loop_chain_length

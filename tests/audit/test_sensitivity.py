@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from stillspace.audit import Subject, search_sensitivity
-from stillspace.audit.sensitivity import KINDS, STORAGES, _ways, random_basis, subjects
+from stillspace.audit.hard_rows import KINDS, STORAGES, random_basis
+from stillspace.audit.sensitivity import _ways, subjects
 from stillspace.parts.queries import ColumnCounts, Glad
 from stillspace.parts.queries.base import Blockwise
 

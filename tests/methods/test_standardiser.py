@@ -420,6 +420,17 @@ def test_parts_of_a_box_fill_it_and_share_its_weight(rng):
     assert np.isneginf(twice.prior[2, 5:]).all()
 
 
+def test_quantiles_of_a_mixture_are_where_its_mass_is(rng):
+    laws = laws_of(rng, 3, 40)
+    laws.side[:] = 0.0
+    weights = -np.sort(-rng.dirichlet(np.full(40, 0.5), 3), axis=1)
+    levels = np.arange(1, 16) / 16.0
+    for c, got in enumerate(laws.quantiles(weights, levels)):
+        masses = laws[c].masses(got)  # a law stands for a box of centres, and is given by 8 places
+        below = np.cumsum(weights[c] @ masses)[:-1]
+        np.testing.assert_allclose(below, levels, atol=0.06)
+
+
 def first_look(tables, sd=1e-3):
     known = tuple(r for _, r in tables)
     edges = in_one_table([first_edges(r) for r in known])
@@ -439,7 +450,7 @@ def test_columns_are_weighed_as_if_each_were_alone(rng):
     ]
     look, known = first_look(tables)
     together = beliefs_after_first(look, np.zeros(4), known)
-    edges = in_one_table([together.next_edges(j, 1e-3) for j in range(4)])
+    edges = in_one_table(together.next_edges(np.arange(4), 1e-3))
     shares = np.full((4, edges.shape[1] + 1), 1.0 / (edges.shape[1] + 1))
     after = together.after(Look.of(np.arange(4), edges, shares, 1e-3))
     for j, table_ in enumerate(tables):

@@ -16,8 +16,9 @@ from stillspace.methods.stages import SubspaceStage, SummaryStage
 from stillspace.parts.noise import seeded_generator
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import fingerprint
+from stillspace.plans.ledger import CeilingLedger, Ledger
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import CeilingLedger, Ledger, Release
+from stillspace.plans.release import Release
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.rows import (

@@ -22,7 +22,8 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import AngleCounts, FourthMoment, Glad, SecondMoment
 from stillspace.parts.sampling import BLOCK_ROWS, All, Poisson, RowPart
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Ask, Outcome
-from stillspace.plans.release import CeilingLedger, JointRelease, Ledger, Release
+from stillspace.plans.ledger import CeilingLedger, Ledger
+from stillspace.plans.release import JointRelease, Release
 from stillspace.plans.staged import StagedPlan
 from stillspace.rows import FileRows, Layout, MemoryRows, Sphere
 from stillspace.rows.sums import stretches

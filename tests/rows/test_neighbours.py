@@ -9,8 +9,7 @@ import pytest
 from scipy import sparse
 
 from stillspace.estimators._sparse import sparse_rows
-from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad
-from stillspace.parts.queries.curvature import Joint
+from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Joint
 from stillspace.rows import Clip, MemoryRows, Sphere
 from tests.conftest import random_basis
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from stillspace._checks import described, is_word_of
 from stillspace._typing import FloatArray
 from stillspace.parts.sampling import All, Poisson, RowPart, Sampling
-from stillspace.plans.fixed import GivenStart, RunStart
 from stillspace.plans.protocol import AnyPlan
+from stillspace.plans.starts import GivenStart, RunStart
 from stillspace.rows import MemoryRows
 from stillspace.rows.maps import paired
 

@@ -78,14 +78,18 @@ def _place(x: float, origin: float, inverse: float) -> int:
 
 
 @jit
-def _count_below(edges: FloatArray, by_octave: bool, origin: float, inverse: float,
-                 below: AnyArray) -> None:  # fmt: skip
-    """Write the number of edges below each class."""
-    for e in edges:
-        key = _octave(e) if by_octave else _place(e, origin, inverse)
-        below[key + 1] += 1
-    for key in range(1, below.size):
-        below[key] += below[key - 1]
+def _count_below(
+    edges: FloatArray, by_octave: bool, origin: FloatArray, inverse: FloatArray, below: AnyArray
+) -> None:
+    """Write the number of edges below each class, for every column."""
+    k, m = edges.shape
+    for j in range(k):
+        for i in range(m):
+            e = edges[j, i]
+            key = _octave(e) if by_octave else _place(e, origin[j], inverse[j])
+            below[j, key + 1] += 1
+        for key in range(1, below.shape[1]):
+            below[j, key] += below[j, key - 1]
 
 
 def _classes(edges: FloatArray, *, by_octave: bool) -> Classes:
@@ -98,8 +102,7 @@ def _classes(edges: FloatArray, *, by_octave: bool) -> Classes:
     inverse = np.where(np.isfinite(inverse), inverse, 1.0)
     small = np.int16 if m < 2**15 else np.int32  # 256 columns then fit into a core's second cache
     below = np.zeros((k, (OCTAVES if by_octave else CLASSES) + 1), dtype=small)
-    for j in range(k):
-        _count_below(edges[j], by_octave, origin[j], inverse[j], below[j])
+    _count_below(edges, by_octave, origin, inverse, below)
     ended = np.column_stack([edges, np.full(k, np.nan)])
     return Classes(ended, by_octave, origin, inverse, below)
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from stillspace.methods.spectrum import Moment
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance
-from stillspace.plans.release import ALL
+from stillspace.plans.ledger import ALL
 
 
 @dataclass(frozen=True, slots=True)

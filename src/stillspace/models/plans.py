@@ -32,7 +32,7 @@ from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.standardiser.method import Standardiser
 from stillspace.parts import geometry, noise, outputs, queries, sampling, schedules, stops
 from stillspace.parts.queries.base import Query
-from stillspace.plans import adaptive, fixed, legacy, release, staged, tested
+from stillspace.plans import adaptive, fixed, release, staged, starts, tested
 from stillspace.plans.protocol import AnyPlan
 from stillspace.rows import maps
 
@@ -91,13 +91,7 @@ _OTHERS: Classes = (
     maps.Sketch,
     release.Release,
     release.JointRelease,
-    fixed.MomentStart,
-    fixed.RunStart,
-    legacy.WishartStart,
-    legacy.ExponentialStart,
-    fixed.RandomStart,
-    fixed.PaperMatrixStart,
-    fixed.GivenStart,
+    *_frozen_in(starts),
     OutlierLook,
     UnitsAgain,
     LookRule,
@@ -184,7 +178,8 @@ def _array(stored: Mapping[str, Any], numbers: FloatArray) -> FrozenArray:
 
 @cache
 def _hints(kind: type) -> Mapping[str, Any]:
-    hints = get_type_hints(kind)
+    # By name: a start cannot import the kind of plan that it runs.
+    hints = get_type_hints(kind, localns=dict(_CLASSES))
     return {field.name: hints[field.name] for field in fields(kind)}
 
 

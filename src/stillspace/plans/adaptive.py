@@ -18,7 +18,8 @@ from stillspace._typing import FloatArray
 from stillspace.parts.noise import SAMPLER_ERROR
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, RowPart
-from stillspace.plans.release import ALL, JointRelease, Release
+from stillspace.plans.ledger import ALL
+from stillspace.plans.release import JointRelease, Release
 from stillspace.privacy import ComposedEvent, GaussianEvent, calibrate
 from stillspace.privacy.events import NOTHING, Relation
 from stillspace.rows.maps import SPHERE, View

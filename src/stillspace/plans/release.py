@@ -12,7 +12,7 @@ the same fields, so the claim and the run are one text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby, repeat
@@ -22,12 +22,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.exceptions import NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR, GaussianNoise
 from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
 from stillspace.parts.sampling import All, RowPart, Sampling, Selections
+from stillspace.plans.ledger import ALL, Ledger
 from stillspace.privacy.events import (
-    ComposedEvent,
     GaussianEvent,
     NonPrivateEvent,
     Relation,
@@ -42,7 +42,6 @@ ROW_MARGIN = 16
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
 
-ALL = All()
 PUBLIC = (All, RowPart)
 """Samplings that choose rows by public facts alone: a person changes the jobs of her own rows."""
 
@@ -54,101 +53,6 @@ def _relative_error(chain: int) -> float:
     """Return the relative error of a sum whose entries pass so many operations."""
     mu = chain * UNIT_ROUNDOFF
     return mu / (1.0 - mu)
-
-
-def checked_event(ran: ComposedEvent, planned: ComposedEvent) -> ComposedEvent:
-    """Return what ran, or raise if it is not what was planned."""
-    if ran != planned:
-        msg = "What ran differs from the plan that was accounted for; the result is withheld."
-        raise LedgerError(msg)
-    return ran
-
-
-@dataclass(slots=True)
-class Ledger:
-    """The events of what ran, in order."""
-
-    events: list[SingleEvent] = field(default_factory=list)
-
-    def record(self, event: SingleEvent, count: int = 1, read: Sampling = ALL) -> None:  # noqa: ARG002
-        """Add an event that happens `count` times in a row; called before the rows are read."""
-        self.events.extend([event] * count)
-
-    def check(self, planned: ComposedEvent) -> ComposedEvent:
-        """Return what ran, or raise if it is not what was planned."""
-        return checked_event(ComposedEvent.of(self.events), planned)
-
-
-@dataclass(slots=True)
-class CeilingLedger(Ledger):
-    """The events of releases chosen from earlier ones: a privacy filter (SPEC 4).
-
-    A release that would pass the ceiling is refused before its noise is drawn. What is accounted
-    for is the ceiling itself, never the sum that was reached: that sum depends on releases.
-    """
-
-    ceiling: GaussianEvent = field(kw_only=True)
-    relation: Relation = field(kw_only=True)
-    whole: Fraction = field(default=Fraction(0), init=False)
-    """Σμ² of the releases that read all rows."""
-    parts: dict[RowPart, Fraction] = field(default_factory=dict, init=False)
-    """Σμ² of the releases of each part of the rows, all parts of one division."""
-    coordinates: int = field(default=0, init=False)
-    limit: Fraction = field(init=False)
-    """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
-
-    def __post_init__(self) -> None:
-        exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
-        self.limit = exact**2
-
-    @property
-    def spent(self) -> Fraction:
-        """Σμ² of the releases that one row may be in: of all rows, and of its own part.
-
-        A row lies in one part. Releases of the other parts have the same law with another row in
-        its place (docs/privacy.md, "Parts of the rows").
-        """
-        return self.whole + max(self.parts.values(), default=Fraction(0))
-
-    def record(self, event: SingleEvent, count: int = 1, read: Sampling = ALL) -> None:
-        """Add an event, or raise if it has no place under the ceiling."""
-        if not isinstance(event, GaussianEvent) or event.sampling != "all":
-            msg = "Only Gaussian releases of public rows may be chosen from earlier releases."
-            raise LedgerError(msg)
-        if not event.norm_bound <= event.difference_bound <= 2.0 * event.norm_bound:
-            msg = "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
-            raise LedgerError(msg)
-        whole, parts = self._with(count * event.squared_mu(self.relation), event, read)
-        coordinates = self.coordinates + count * event.coordinates
-        within = (
-            whole + max(parts.values(), default=Fraction(0)) <= self.limit
-            and coordinates <= self.ceiling.coordinates
-            and event.sampler_error <= self.ceiling.sampler_error
-            and event.rows_per_person >= self.ceiling.rows_per_person
-        )
-        if not within:
-            msg = "A release would pass the ceiling that was accounted for; the fit is withheld."
-            raise LedgerError(msg)
-        self.whole, self.parts, self.coordinates = whole, parts, coordinates
-        self.events.extend([event] * count)
-
-    def _with(
-        self, cost: Fraction, event: GaussianEvent, read: Sampling
-    ) -> tuple[Fraction, dict[RowPart, Fraction]]:
-        """Return what was spent on all rows and on each part, with one release more."""
-        if not isinstance(read, RowPart):
-            return self.whole + cost, self.parts
-        if self.relation != "replace-one" or event.rows_per_person != 1:
-            msg = "Parts of the rows compose in parallel for replace-one and one row per person."
-            raise LedgerError(msg)
-        if any(part.division != read.division for part in self.parts):
-            msg = "All parts of the rows must belong to one division."
-            raise LedgerError(msg)
-        return self.whole, {**self.parts, read: self.parts.get(read, Fraction(0)) + cost}
-
-    def check(self, planned: ComposedEvent) -> ComposedEvent:
-        """Return the ceiling, or raise if it is not what was planned."""
-        return checked_event(ComposedEvent.of([self.ceiling]), planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +138,10 @@ may have one."""
 
 
 class _Bounds(NamedTuple):
-    """All that the noise of a release depends on, but for σ."""
+    """All that the noise of a release depends on, but for σ and rounding."""
 
     norm_bound: float
     difference_bound: float
-    rounding: float
-    """What the rounding of terms and sums adds to the sensitivity."""
     noise: GaussianNoise
     sampling: Sampling
     relation: Relation
@@ -259,7 +161,7 @@ class _Bounds(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _least_noise(bounds: _Bounds, mu: float) -> tuple[float, float, GaussianEvent]:
+def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, float, GaussianEvent]:
     """Return a multiplier just large enough for μ to be at most `mu`, its unit, and the event.
 
     The slack of the lattice depends on σ and comes on top of the rounding of terms and sums. The
@@ -267,10 +169,10 @@ def _least_noise(bounds: _Bounds, mu: float) -> tuple[float, float, GaussianEven
     """
     limit, relation = Fraction(mu) ** 2, bounds.relation
     unit = bounds.event(1.0, 0.0).sensitivity(relation)
-    z = (1.0 + (bounds.noise.slack(unit / mu) + bounds.rounding) / unit) / mu * (1.0 + 2.0**-50)
+    z = (1.0 + (bounds.noise.slack(unit / mu) + rounding) / unit) / mu * (1.0 + 2.0**-50)
     for _ in range(64):
         sigma = z * unit
-        found = bounds.event(sigma, bounds.noise.slack(sigma) + bounds.rounding)
+        found = bounds.event(sigma, bounds.noise.slack(sigma) + rounding)
         if found.squared_mu(relation) <= limit:
             return z, unit, found
         z = nextafter(z * (found.sensitivity(relation) / sigma / mu), inf) * (1.0 + 2.0**-50)
@@ -370,7 +272,7 @@ class Release:
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
         bounds = self._bounds
-        z, unit, event = _least_noise(bounds, mu)
+        z, unit, event = _least_noise(bounds, self._rounding, mu)
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, the event alone depends on z.
@@ -481,7 +383,7 @@ class Release:
     @cached_property
     def _bounds(self) -> _Bounds:
         query = self.query
-        bounds = query.norm_bound, query.difference_bound, self._rounding, query.noise
+        bounds = query.norm_bound, query.difference_bound, query.noise
         return _Bounds(*bounds, self.sampling, self.relation, self.rows_per_person)
 
     def _event(self, sigma: float, slack: float) -> GaussianEvent:

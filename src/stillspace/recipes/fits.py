@@ -38,8 +38,9 @@ from stillspace.methods.standardiser import (
 from stillspace.parts.geometry import Polar
 from stillspace.parts.queries import DistanceCounts, ScoreCounts, ScoreSquares, SecondMoment
 from stillspace.plans.adaptive import AdaptivePlan, Method
-from stillspace.plans.fixed import MomentStart, Plan, Reading
+from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.staged import Stage, StagedPlan
+from stillspace.plans.starts import MomentStart
 from stillspace.privacy import mu_from_budget
 from stillspace.recipes import draft_plan
 from stillspace.recipes.facts import Facts

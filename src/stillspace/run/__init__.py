@@ -15,15 +15,9 @@ from stillspace.exceptions import NotAccountedError
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan, Answer, Ask
 from stillspace.plans.fixed import Plan, Reading
+from stillspace.plans.ledger import CeilingLedger, Ledger, checked_event
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import (
-    NO_DRAW,
-    CeilingLedger,
-    Ledger,
-    Observation,
-    Witness,
-    checked_event,
-)
+from stillspace.plans.release import NO_DRAW, Observation, Witness
 from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent

@@ -23,7 +23,8 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
-from stillspace.plans.release import Draws, Ledger, Observation, Release, Witness
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import Draws, Observation, Release, Witness
 from stillspace.rows import FileRows, LabelledRows, MemoryRows, Rows
 from stillspace.rows.sums import LOOP_CELLS
 

@@ -17,8 +17,9 @@ from stillspace._typing import FloatArray
 from stillspace.exceptions import JournalError
 from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.ledger import CeilingLedger, Ledger
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import CeilingLedger, Ledger, Release
+from stillspace.plans.release import Release
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent, SingleEvent
 from stillspace.run.journal_file import About, JournalFile

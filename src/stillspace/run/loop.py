@@ -11,16 +11,17 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.parts.geometry import top_eigenvectors
-from stillspace.plans.fixed import (
+from stillspace.plans.fixed import Plan, Reading
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import NO_DRAW, Observation, Release
+from stillspace.plans.starts import (
+    ExponentialStart,
     GivenStart,
     MomentStart,
-    Plan,
-    Reading,
     RunStart,
     Start,
+    WishartStart,
 )
-from stillspace.plans.legacy import ExponentialStart, WishartStart
-from stillspace.plans.release import NO_DRAW, Ledger, Observation, Release
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import Rows
 from stillspace.rows.maps import View

@@ -44,7 +44,7 @@ from stillspace.parts.queries import (
 )
 from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.plans.release import ALL
+from stillspace.plans.ledger import ALL
 
 
 @dataclass(frozen=True, slots=True)

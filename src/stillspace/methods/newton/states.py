@@ -14,7 +14,7 @@ from stillspace.methods.newton.spread import Spread
 from stillspace.methods.outlier_look import LookState, Screening
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance
-from stillspace.plans.release import ALL
+from stillspace.plans.ledger import ALL
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from stillspace.methods.standardiser.method import StandardiserState
 from stillspace.parts.queries import AngleCounts, FourthMoment, Query, SecondMoment
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.plans.release import ALL
+from stillspace.plans.ledger import ALL
 from stillspace.rows.maps import Caps, Sphere, View, Without
 
 

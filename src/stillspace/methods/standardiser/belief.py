@@ -115,17 +115,21 @@ class Beliefs(NamedTuple):
             masses[np.arange(len(columns)), :, look.bins_of(low)] += share[:, None]
         return masses
 
-    def next_edges(self, column: int, sd: float) -> FloatArray:
+    def next_edges(self, columns: IntArray, sd: float) -> list[FloatArray]:
         """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin."""
         bins = int(np.clip(RULE.full / sd, RULE.least_bins, RULE.most_bins))
         levels = np.arange(1.0, bins) / bins
-        parts = [self.laws[column].quantiles(self.weights[column], levels)]
-        parts += [atom[:2] for atom in self.atoms[column] if atom[2] > 0.0]
-        low, high, share = self.heavy[column]
-        if share > 0.0:
-            parts.append(np.linspace(low, high, RULE.parts_of_heavy_bin + 1))
-        edges = np.concatenate(parts)
-        return np.unique(edges[np.isfinite(edges)])
+        found = []
+        for some in _some(columns):
+            found += self.laws[some].quantiles(self.weights[some], levels)
+        for i, column in enumerate(columns):
+            parts = [atom[:2] for atom in self.atoms[column] if atom[2] > 0.0]
+            low, high, share = self.heavy[column]
+            if share > 0.0:
+                parts.append(np.linspace(low, high, RULE.parts_of_heavy_bin + 1))
+            edges = np.concatenate([found[i], *parts])
+            found[i] = np.unique(edges[np.isfinite(edges)])
+        return found
 
     def after(self, look: Look) -> Beliefs:
         """Return what is believed after one more look: likely hypotheses, finer ones.

@@ -80,7 +80,8 @@ class Hypotheses:
 
     def taken(self, places: IntArray) -> Hypotheses:
         """Return some hypotheses of each column: `places` (columns, count)."""
-        return self.each(lambda values: np.take_along_axis(values, places, axis=1))
+        rows = np.arange(len(places))[:, None]
+        return self.each(lambda values: values[rows, places])
 
     @classmethod
     def joined(cls, parts: Iterable[Hypotheses]) -> Hypotheses:
@@ -118,21 +119,27 @@ class Hypotheses:
         below[..., 0], below[..., 1:-1], below[..., -1] = 0.0, inside, 1.0
         return below[..., 1:] - below[..., :-1]
 
-    def quantiles(self, weights: FloatArray, levels: FloatArray) -> FloatArray:
-        """Return quantiles of the mixture of all laws of one column, nearly."""
-        heavy = weights > min(_LIGHT, float(weights.max()) / 2.0)
-        some, weights = self[heavy], weights[heavy]
+    def quantiles(self, weights: FloatArray, levels: FloatArray) -> list[FloatArray]:
+        """Return quantiles of the mixture of all laws of each column, nearly.
+
+        The hypotheses of a column stand in the order of their weights.
+        """
+        k = max(int(np.count_nonzero(weights > _LIGHT, axis=1).max()), 1)
+        laws, weights = self[:, :k], weights[:, :k, None, None]
         with np.errstate(over="ignore"):
-            law = some.center[:, None] + some.scale[:, None] * _QUANTILES
-            x = law[:, None] + some.reach[:, None, None] * _PLACES[:, None]
-        if np.all(8.0 * some.reach <= some.scale):  # boxes too narrow to matter
-            x = law[:, None]
-        weight = weights[:, None, None] * (some.side[:, None, None] * _QUANTILES >= 0.0)
-        weight = np.broadcast_to(weight, x.shape).ravel()
-        order = np.argsort(x, axis=None)
-        weight = weight[order]
-        mass = np.cumsum(weight)
-        return np.asarray(np.interp(levels * mass[-1], mass - weight / 2.0, x.ravel()[order]))
+            x = (laws.center[..., None] + laws.scale[..., None] * _QUANTILES)[:, :, None]
+            if np.any((8.0 * laws.reach > laws.scale) & (weights[:, :, 0, 0] > 0.0)):
+                x = x + laws.reach[:, :, None, None] * _PLACES[:, None]
+        weights = weights * (laws.side[:, :, None, None] * _QUANTILES >= 0.0)
+        weights = np.broadcast_to(weights, x.shape).reshape(len(x), -1)
+        x = x.reshape(len(x), -1)
+        found = []
+        for own, weight, order in zip(x, weights, np.argsort(x, axis=1), strict=True):
+            sorted_weights = weight[order]
+            mass = np.cumsum(sorted_weights)
+            middles = mass - sorted_weights / 2.0
+            found.append(np.interp(levels * mass[-1], middles, own[order]))
+        return found
 
     def split(self, edges: FloatArray) -> Hypotheses:
         """Return boxes of centres no wider than their scale, or half their bins' width."""

@@ -148,6 +148,6 @@ class Standardiser:
         some = tuple(columns)
         probe = ColumnCounts.of(self.D, np.zeros((len(some), 0)), columns=some)
         sd = state.allowance.sd(probe, share)
-        edges = in_one_table([beliefs.next_edges(j, sd) for j in some])
+        edges = in_one_table(beliefs.next_edges(np.array(some), sd))
         query = ColumnCounts.of(self.D, edges, columns=some, missing=self.missing)
         return replace(state, asked=query, share=share)
