@@ -257,29 +257,6 @@ def test_a_file_that_a_worker_does_not_have(client, path, tmp_path):
         sums(table.as_rows())
 
 
-def test_no_name_of_a_task_and_no_text_tells_of_rows(client, path):
-    table = on_cluster(path, partitions=2)
-    names = []
-    submit = table.pool.client.submit
-
-    def seen(function, *arguments, key, **facts):
-        names.append(key + repr(arguments))
-        return submit(function, *arguments, key=key, **facts)
-
-    table.pool.client.submit = seen
-    try:
-        bounded = table.as_rows().through(Sphere())
-        bounded.add(SecondMoment(D), np.empty((0, 0)), None)
-    finally:
-        del table.pool.client.submit
-    assert len(names) == 4
-    for name in names:
-        assert str(N) not in name
-        assert "Sealed()" in name
-        assert "array" not in name
-    table.forget()
-
-
 def test_words_are_refused_before_the_fit(client, tmp_path):
     frame = dask.dataframe.from_pandas(pd.DataFrame({"a": [1.0], "b": ["x"]}), npartitions=1)
     with pytest.raises(DataFileError, match="Column 'b' has type"):

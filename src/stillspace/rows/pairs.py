@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import jobs
 from stillspace.kernels.pairs import subtract_pairs
 from stillspace.rows.stored import (
     Factors,
+    LoadedFirst,
     Ones,
     Scaling,
     Stored,
-    loaded_and_added,
-    loaded_and_measured,
 )
 
 PAIR_CELLS = 2**21
@@ -66,7 +64,7 @@ def _random_pairs(numbers: IntArray, rng: np.random.Generator) -> IntArray:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedRows:
+class PairedRows(LoadedFirst):
     """Row i is `source[first[i]] − source[second[i]]`, in whatever way the source is stored.
 
     The two rows are read as they are, subtracted, and only then scaled, so that a scaled cell is
@@ -97,10 +95,6 @@ class PairedRows:
         return len(self.first), self.source.shape[1]
 
     @property
-    def sparse(self) -> bool:
-        return False
-
-    @property
     def dtype(self) -> np.dtype[Any]:
         return self.source.dtype
 
@@ -116,11 +110,3 @@ class PairedRows:
         self.source.load(self.first[pairs], 0, as_it_is, self.ones, X)
         self.source.load(self.second[pairs], 0, as_it_is, self.ones, B)
         subtract_pairs(X, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
-
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        loaded_and_added(self, terms, scaling, factors, span)
-
-    def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
-    ) -> tuple[FloatArray, FloatArray]:
-        return loaded_and_measured(self, wanted, scaling, factors, span)

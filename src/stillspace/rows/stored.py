@@ -203,26 +203,44 @@ class SparseRows(_Loaded):
         adder.finish()
 
 
-def loaded_and_added(
-    rows: Stored, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span
-) -> None:
-    """Add the terms of a run of blocks that no compiled function loads."""
-    most = min(span.block, span.stop - span.start)
-    adder, memory = jobs.RowAdder(terms, most), np.empty((most, rows.shape[1]))
-    for at in range(span.start, span.stop, span.block):
-        X = memory[: min(span.block, span.stop - at)]
-        rows.load(span.chosen, at, scaling, factors, X)
-        adder.add_block(X)
-    adder.finish()
+class LoadedFirst(ABC):
+    """Rows that no compiled function loads: a block is loaded, then added or measured."""
 
+    __slots__ = ()
 
-def loaded_and_measured(
-    rows: Stored, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
-) -> tuple[FloatArray, FloatArray]:
-    """Return scores and distances of a run of blocks that no compiled function loads."""
-    X = np.empty((span.stop - span.start, rows.shape[1]))
-    rows.load(span.chosen, span.start, scaling, factors, X)
-    return jobs.measured(X.T, *wanted)
+    @property
+    def sparse(self) -> bool:
+        """What is loaded is dense, unless a subclass says otherwise."""
+        return False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+
+    @abstractmethod
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
+    ) -> None:
+        """Fill `X` (b, width) with scaled rows."""
+
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
+        """Add the terms of a run of blocks."""
+        most = min(span.block, span.stop - span.start)
+        adder, memory = jobs.RowAdder(terms, most), np.empty((most, self.shape[1]))
+        for at in range(span.start, span.stop, span.block):
+            X = memory[: min(span.block, span.stop - at)]
+            self.load(span.chosen, at, scaling, factors, X)
+            adder.add_block(X)
+        adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        X = np.empty((span.stop - span.start, self.shape[1]))
+        self.load(span.chosen, span.start, scaling, factors, X)
+        return jobs.measured(X.T, *wanted)
 
 
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:
