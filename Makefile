@@ -55,9 +55,10 @@ format: $(STAMP)
 evidence: $(STAMP)  ## the longer proofs; writes the tables in evidence/
 	$(BIN)/python -m evidence
 
-bench: $(STAMP)  ## speed against peers, about 10 minutes on 2 cores; writes benchmarks/README.md
+bench: $(STAMP)  ## speed against peers, about 10 minutes on 2 cores; writes benchmarks/README.md and the tables of docs/scale.md
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	$(BIN)/python -m benchmarks --write
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale --peak --cluster --write
 
 utility: $(STAMP)  ## accuracy against other private PCA, about an hour on 2 cores; writes benchmarks/utility
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"

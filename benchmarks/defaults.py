@@ -34,6 +34,7 @@ def rows(quick: bool) -> Iterator[Row]:
             continue  # such a fit would take a sketch of the rows
         yield from against_pca((n, *shape[1:]), dtype, contestants, 2 if quick else turns)
     yield from small_fits()
+    yield from standardiser_cost(quick)
     yield pure_noise(6_000 if quick else 60_000)
     yield sparse_pass(2_000 if quick else 20_000)
 
@@ -102,6 +103,27 @@ def small_fits() -> Iterator[Row]:
         what = f"CPU time of {name}, {n} × {D}, r={r}, one thread"
         measured = spread(done.times["ours"])
         yield Row(TOPIC, what, peer, "s", measured, at_most(limit), *times, "CPU seconds")
+
+
+STANDARDISED: tuple[tuple[int, int, int, str], ...] = (
+    (2_000, 20, 2, "float64"),
+    (20_000, 50, 5, "float64"),
+    (1_000_000, 20, 5, "float32"),
+    (300_000, 256, 10, "float64"),
+)
+"""Rows, columns, components and type of cells."""
+
+
+def standardiser_cost(quick: bool) -> Iterator[Row]:
+    """The default, which finds centre and scale, against the same fit of the table as it is."""
+    ours, peer = list(CALLS)[1], PRIVATE
+    for rows_, D, r, dtype in STANDARDISED[:2] if quick else STANDARDISED:
+        X = make_haystack(rows_, D, r, inlier_noise=NOISE, random_state=0).X.astype(dtype)
+        entries = {name: Kept(CALLS[name], X, r) for name in (ours, peer)}
+        with threadpool_limits(1):
+            done = race(entries, turns=9, budget=20, timer=process_time)
+        what = f"{ours}, {rows_} × {D} {dtype}, r={r}, CPU time on one thread"
+        yield done.row(TOPIC, what, ours, peer, target=at_most(2), note="CPU seconds")
 
 
 def pure_noise(n: int) -> Row:

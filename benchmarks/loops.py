@@ -19,8 +19,10 @@ from stillspace.parts.outputs import Average
 from stillspace.parts.queries import Glad, Reaper
 from stillspace.parts.sampling import All, Sampling, WithReplacement
 from stillspace.parts.schedules import Halving, InverseSqrt
-from stillspace.plans.fixed import GivenStart, Plan
-from stillspace.plans.release import Ledger, Release
+from stillspace.plans.fixed import Plan
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import Release
+from stillspace.plans.starts import GivenStart
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 

@@ -27,7 +27,7 @@ name, n, D = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 X = np.random.default_rng(0).standard_normal((n, D))
 begin = perf_counter()
 import stillspace
-estimator = getattr(stillspace, name)(2, center=None)
+estimator = getattr(stillspace, name)(2, **({} if sys.argv[4] == "default" else {"center": None}))
 estimator.fit(X)
 first = perf_counter()
 estimator.fit(X)
@@ -38,12 +38,18 @@ print(json.dumps([imported - start, first - begin, second - first]))
 SMALL = 2_000
 """Rows up to which a first fit is a small one."""
 
-CASES = (("RobustPCA", 2_000, 20), ("PrivateRobustPCA", 2_000, 20), ("RobustPCA", 60_000, 100))
+CENTRES = "center=None", "default"
+CASES = (
+    ("RobustPCA", 2_000, 20, CENTRES[0]),
+    ("PrivateRobustPCA", 2_000, 20, CENTRES[0]),
+    ("PrivateRobustPCA", 2_000, 20, CENTRES[1]),
+    ("RobustPCA", 60_000, 100, CENTRES[0]),
+)
 
 
-def child(name: str, n: int, D: int, cache: str) -> tuple[float, float, float]:
+def child(name: str, n: int, D: int, center: str, cache: str) -> tuple[float, float, float]:
     """Return the seconds of: importing scikit-learn; the first fit with our import; the second."""
-    command = [sys.executable, "-c", CHILD, name, str(n), str(D)]
+    command = [sys.executable, "-c", CHILD, name, str(n), str(D), center]
     # Compiled code and bytecode are kept here, so the caches of whoever runs this are left alone.
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -53,11 +59,11 @@ def child(name: str, n: int, D: int, cache: str) -> tuple[float, float, float]:
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    for name, n, D in CASES[:2] if quick else CASES:
+    for name, n, D, center in CASES[:2] if quick else CASES:
         with tempfile.TemporaryDirectory() as cache:
-            cold = [child(name, n, D, cache)]
-            warm = [child(name, n, D, cache) for _ in range(3 if quick else 5)]
-        what = f"{name}: import and first fit, {n} × {D}"
+            cold = [child(name, n, D, center, cache)]
+            warm = [child(name, n, D, center, cache) for _ in range(3 if quick else 5)]
+        what = f"{name} ({center}): import and first fit, {n} × {D}"
         yield row(f"{what}, cache warm", warm, at_most(0.2 if n <= SMALL else 0.5))
         yield row(f"{what}, cache cold", cold, None)
 

@@ -15,6 +15,7 @@ from evidence import (
     noise,
     robust,
     sensitivity,
+    theory,
 )
 
 TABLES = Path(__file__).parent / "tables"
@@ -35,6 +36,9 @@ PROOFS: dict[str, Callable[[], str]] = {
     "coverage": audits.coverage,
     "sensitivity": sensitivity.table,
     "defences": defences.table,
+    "promises": theory.promises,
+    "linear": theory.linear,
+    "certificate": theory.certificate,
     "hops": hops.table,
     "mutants": mutants.table,
 }

@@ -11,6 +11,10 @@ PARTS = ("tests/rows/test_cluster_parts.py",)
 LABELS = ("tests/methods/test_labels.py",)
 SPARSE = ("tests/rows/test_neighbours.py", "tests/rows/test_storage.py")
 
+CLIPPED = ("tests/audit/test_sensitivity.py::test_terms_are_clipped_at_points_that_are_too_long",)
+SLACK = ("tests/test_release.py",)
+WHOLE_FITS = ("tests/audit/test_whole_fits.py",)
+
 SIGMAS = "        sigmas = [self.sigma(k) for k, _ in stretches]"
 
 
@@ -79,8 +83,8 @@ REVIEW = [
     Mutant(
         "rows of a joint pass are asked other queries than those that are charged",
         "plans/release.py",
-        "queries = tuple(release.asked for release in self.releases)",
-        "queries = tuple(release.query for release in self.releases)",
+        "queries, selection = tuple(release.asked for",
+        "queries, selection = tuple(release.query for",
         tests=TWO,
     ),
     Mutant(
@@ -204,5 +208,78 @@ REVIEW = [
             "tests/estimators/test_files.py::"
             "test_a_secret_number_of_rows_needs_a_header_in_text_files",
         ),
+    ),
+    Mutant(
+        "angles are not cut to length 1",
+        "kernels/modes.py",
+        "out[a, bins - 1 - above] += abs(z) / size[i]",
+        "out[a, bins - 1 - above] += abs(z)",
+        tests=CLIPPED,
+    ),
+    Mutant(
+        "fourth moments are not cut to length 1",
+        "kernels/modes.py",
+        "out[pair, i] /= squares[i]",
+        "out[pair, i] *= 1.0",
+        tests=CLIPPED,
+    ),
+    Mutant(
+        "a method is told the noise per true row, not per public row",
+        "run/__init__.py",
+        "        sds = (release.sigma(0) / release.divisor for release in joint.releases)",
+        "        sds = (release.sigma(0) / max(rows.n_rows, 1) for release in joint.releases)",
+        tests=(
+            "tests/estimators/test_privacy.py::"
+            "test_a_secret_number_of_rows_changes_no_bit_of_a_result",
+        ),
+    ),
+    Mutant(
+        "rounding counts the changed jobs alone where rows may move",
+        "plans/release.py",
+        'if self.relation == "replace-one" and type(self.sampling) in PUBLIC:',
+        "if type(self.sampling) in PUBLIC:",
+        tests=SLACK,
+    ),
+    Mutant(
+        "a secret number of rows has no margin",
+        "plans/release.py",
+        "ROW_MARGIN = 16",
+        "ROW_MARGIN = 1",
+        tests=SLACK,
+    ),
+    Mutant(
+        "the level of a length is a library's logarithm",
+        "rows/maps.py",
+        "(TOP - (exponent + 2.0 * mantissa)) * OCTAVE, 0.0)",
+        "(TOP - np.log2(np.maximum(inverses, 5e-324))) * OCTAVE, 0.0)",
+        tests=("tests/test_pair_cut.py",),
+    ),
+    Mutant(
+        "the row before decides whether a row is in a cap",
+        "rows/memory.py",
+        "~np.any(cosines[:, None] <= Y, axis=0)",
+        "~np.any(cosines[:, None] <= np.roll(Y, 1, axis=1), axis=0)",
+        tests=("tests/rows/test_maps.py",),
+    ),
+    Mutant(
+        "sparse cells that stand twice are added in SciPy's order",
+        "rows/stored.py",
+        "    order = np.lexsort((X.indices[: X.indptr[-1]], rows))",
+        "    order = np.arange(len(rows))\n    X.sort_indices()",
+        tests=("tests/rows/test_neighbours.py",),
+    ),
+    Mutant(
+        "a pass behind row maps sees all rows",
+        "run/__init__.py",
+        "        if key not in mapped:",
+        "        mapped.setdefault(key, mapped[(), False])\n        if key not in mapped:",
+        tests=WHOLE_FITS,
+    ),
+    Mutant(
+        "a method forgets that a person has several rows",
+        "plans/adaptive.py",
+        'facts = {"relation": self.relation, "rows_per_person": self.rows_per_person}',
+        'facts = {"relation": self.relation}',
+        tests=WHOLE_FITS,
     ),
 ]

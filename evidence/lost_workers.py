@@ -1,8 +1,8 @@
 """Fits on a Dask cluster whose workers are killed with −9: same bits, one charge."""
 
-import os
 import random
-import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -36,29 +36,49 @@ class Kill:
     """Seconds for which no worker was there, as far as they were seen."""
 
 
-def lose(client: Any, scheduler: Any, kill: Kill, work: Callable[[], Any]) -> tuple[Any, bool]:
-    """Run `work` and kill workers meanwhile; return what it gives, and whether it was running."""
-    pids = list(client.run(os.getpid).values())[: kill.workers]
-    ended, during = threading.Event(), []
+class Workers:
+    """Two worker processes of a cluster; whoever is killed is replaced a little later."""
 
-    def killer() -> None:
-        time.sleep(kill.at)
-        during.append(not ended.is_set())
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        while not ended.is_set():
-            time.sleep(0.05)
-            kill.alone += 0.0 if scheduler.workers else 0.05
+    def __init__(self, client: Any, scheduler: Any) -> None:
+        self.client, self.scheduler = client, scheduler
+        self.processes = [self._started() for _ in range(2)]
 
-    thread = threading.Thread(target=killer)
-    thread.start()
-    try:
-        found = work()
-    finally:
-        ended.set()
-        thread.join()
-        client.wait_for_workers(2, timeout=120)
-    return found, during[0]
+    def _started(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", self.scheduler.address]
+        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
+        silent = subprocess.DEVNULL
+        return subprocess.Popen([*command, *options], stdout=silent, stderr=silent)
+
+    def lose(self, kill: Kill, work: Callable[[], Any]) -> tuple[Any, bool]:
+        """Run `work`, kill workers meanwhile; return what it gives, and whether it was running."""
+        self.client.wait_for_workers(2, timeout=600)
+        ended, during = threading.Event(), []
+
+        def killer() -> None:
+            time.sleep(kill.at)
+            during.append(not ended.is_set())
+            for k in range(kill.workers):
+                self.processes[k].kill()
+                self.processes[k].wait()
+                self.processes[k] = self._started()
+            while not ended.is_set():
+                time.sleep(0.05)
+                kill.alone += 0.0 if self.scheduler.workers else 0.05
+
+        thread = threading.Thread(target=killer)
+        thread.start()
+        try:
+            found = work()
+        finally:
+            ended.set()
+            thread.join()
+        return found, during[0]
+
+    def end(self) -> None:
+        """End the processes."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
 
 def lost_workers_table(fits: int = FITS, without: int = WITHOUT_WORKERS) -> str:
@@ -71,28 +91,33 @@ def lost_workers_table(fits: int = FITS, without: int = WITHOUT_WORKERS) -> str:
         with (
             tempfile.TemporaryDirectory() as folder,
             distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+                n_workers=0, protocol="tcp", dashboard_address=":0"
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
             path = Path(folder) / "X.npy"
             np.save(path, X.astype(np.float32))
-            rows = _rows(client, cluster.scheduler, path, fits, without)
+            workers = Workers(client, cluster.scheduler)
+            try:
+                rows = _rows(workers, path, fits, without)
+            finally:
+                workers.end()
     finally:
         _private.generator = real
     same = sum(row[5] == "yes" for row in rows)
     note = (
         f"A private default fit of {N} × {D} cells on two workers. One worker, or both, are killed "
-        "with −9 at a random moment, and Dask starts new ones. The noise has one seed, so that "
+        "with −9 at a random moment, and new ones are started. The noise has one seed, so that "
         f"the components must have the bits of a fit in memory: {same} of {len(rows)} have them."
     )
     head = ("fit", "killed", "after, s", "no worker for, s", "fit took, s", "same bits", "charges")
     return markdown("Lost workers", note, head, rows)
 
 
-def _rows(
-    client: Any, scheduler: Any, path: Path, fits: int, without: int
-) -> list[tuple[Any, ...]]:
+def _rows(workers: Workers, path: Path, fits: int, without: int) -> list[tuple[Any, ...]]:
+    client = workers.client
+    client.wait_for_workers(2, timeout=600)
+
     def fit(budget: Budget | None, table: Any) -> np.ndarray:
         return PrivateRobustPCA(2, budget=budget, **OPTIONS).fit(table).components_
 
@@ -108,7 +133,7 @@ def _rows(
         budget = Budget(path.with_name(f"{moments.random()}.db"), epsilon=2, delta=1e-5)
         begin = time.monotonic()
         table = on_cluster(path, client, partitions=4)
-        found, during = lose(client, scheduler, kill, lambda b=budget, t=table: fit(b, t))
+        found, during = workers.lose(kill, lambda b=budget, t=table: fit(b, t))
         took = time.monotonic() - begin
         table.forget()
         print(kill, f"{took:.1f} s", "" if during else "after the fit", flush=True)

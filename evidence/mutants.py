@@ -23,9 +23,11 @@ from evidence._mutant import (
     SOURCE,
     Mutant,
 )
+from evidence._parts_mutants import PARTS
 from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
+from evidence._units_mutants import UNITS
 
 ROOT = Path(__file__).parent.parent
 
@@ -155,14 +157,14 @@ MUTANTS = [
     Mutant(
         "a charge dropped in the loop",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length if k != 1 else 0)",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length if k != 1 else 0, self.sampling)",
     ),
     Mutant(
         "a charge dropped among stacked ones",
         "plans/release.py",
-        "ledger.record(self.event(k), length)",
-        "ledger.record(self.event(k), length - (length > 1))",
+        "ledger.record(self.event(k), length, self.sampling)",
+        "ledger.record(self.event(k), length - (length > 1), self.sampling)",
     ),
     Mutant(
         "compiled loops halve the noise",
@@ -290,7 +292,7 @@ MUTANTS = [
     ),
     Mutant(
         "second moment of short pairs not recorded",
-        "run/adaptive.py",
+        "run/__init__.py",
         "draws = joint.draw(rows.n_rows, rng, ledger)",
         f"unseen = __import__('stillspace.plans.release', fromlist='_').Ledger()\n"
         f"            draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
@@ -298,7 +300,7 @@ MUTANTS = [
     ),
     Mutant(
         "second moment of short pairs without noise",
-        "run/adaptive.py",
+        "run/__init__.py",
         "values = joint.apply(asked, ask.point, draws)",
         f"bare = tuple(type(d)(d.selection, None, d.sigma) for d in draws)\n"
         f"            values = joint.apply(asked, ask.point, bare if {AT_CUT} else draws)",
@@ -347,8 +349,8 @@ MUTANTS = [
     Mutant(
         "the modes left out of what is spent",
         "methods/outlier_look/method.py",
-        "return Screening(state.moment, (), state.moment.share + rule.modes_share)",
-        "return Screening(state.moment, (), state.moment.share)",
+        "            spent = state.moment.share + rule.modes_share\n",
+        "            spent = state.moment.share\n",
         LOOK,
     ),
     Mutant(
@@ -424,15 +426,15 @@ MUTANTS = [
     Mutant(
         "steps read the rows that were left out",
         "methods/newton/method.py",
-        "return Ask(state.belief.V, tuple(queries), through)",
-        "return Ask(state.belief.V, tuple(queries))",
+        "return screening.ask(state.belief.V, *queries, sampling=state.sampling)",
+        "return Ask(state.belief.V, tuple(queries), sampling=state.sampling)",
         ("tests/test_newton.py",),
     ),
     Mutant(
         "a run forgets the maps of a pass",
-        "run/adaptive.py",
-        "asked = mapped[ask.through]",
-        "asked = mapped[()]",
+        "run/__init__.py",
+        "asked = mapped[key]",
+        "asked = mapped[(), False]",
         LOOK,
     ),
     # Nine changes that a hostile review made, of which none was red.
@@ -465,14 +467,14 @@ MUTANTS = [
     Mutant(
         "the noise of narrowing has a fixed seed",
         "run/__init__.py",
-        "found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))",
+        "found = _run_one(stage.plan, behind, rng, behind_view, point, rows)",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = _run_one(stage.plan, behind, one, behind_view, stage.point(progress))",
+        "        found = _run_one(stage.plan, behind, one, behind_view, point, rows)",
         tests=SOURCE,
     ),
     Mutant(
         "the noise of the look at short pairs has a fixed seed",
-        "run/adaptive.py",
+        "run/__init__.py",
         "draws = joint.draw(rows.n_rows, rng, ledger)",
         f"draws = joint.draw(rows.n_rows, {SEEDED} if {AT_CUT} else rng, ledger)",
         tests=SOURCE,
@@ -605,7 +607,7 @@ MUTANTS = [
     ),
     Mutant(
         "the generator is rewound after a stage",
-        "run/adaptive.py",
+        "run/__init__.py",
         "    method = plan.method\n",
         "    method, before = plan.method, rng.bit_generator.state\n",
         tests=SOURCE,
@@ -656,7 +658,7 @@ MUTANTS = [
     ),
     Mutant(
         "the type of a table follows its cells",
-        "estimators/_validation.py",
+        "estimators/_tables.py",
         "    if isinstance(X, np.ndarray) or sparse.issparse(X):\n        return True\n",
         "    if X is not None:\n        return True\n",
         tests=("tests/estimators/test_lists.py",),
@@ -670,7 +672,7 @@ MUTANTS = [
     ),
     Mutant(
         "a ceiling for several rows of a person holds releases for one",
-        "plans/release.py",
+        "plans/ledger.py",
         "and event.rows_per_person >= self.ceiling.rows_per_person",
         "and event.rows_per_person >= 1",
         tests=("tests/test_adaptive.py",),
@@ -684,14 +686,14 @@ MUTANTS = [
     ),
     Mutant(
         "far rows of a certificate count twice",
-        "parts/queries/split.py",
+        "parts/queries/moments.py",
         "out += far @ far.T",
         "out += 2.0 * far @ far.T",
         tests=("tests/audit/test_sensitivity.py",),
     ),
     Mutant(
         "the distances of near rows pass their bound",
-        "parts/queries/split.py",
+        "parts/queries/moments.py",
         "distance / self.cut, 0.0)",
         "distance / self.cut**2, 0.0)",
         also=(("np.fmin(near, 1.0).sum()", "near.sum()"),),
@@ -706,7 +708,7 @@ MUTANTS = [
     ),
     Mutant(
         "the cut of a certificate is that of its rows",
-        "run/adaptive.py",
+        "run/__init__.py",
         "        state = method.take(state, tuple(map(Answer, values, sds)))\n",
         "        state = method.take(state, tuple(map(Answer, values, sds)))\n"
         "        if hasattr(state, 'certificate') and state.certificate is None:\n"
@@ -728,6 +730,8 @@ MUTANTS = [
         tests=CERTIFICATE,
     ),
     *STAGED,
+    *PARTS,
+    *UNITS,
     *JOURNALS,
     *REVIEW,
 ]

@@ -4,7 +4,8 @@ from tests.audit.test_sensitivity import hard_floor, naive
 
 from evidence._table import markdown
 from stillspace.audit import Subject, search_sensitivity
-from stillspace.audit.sensitivity import SIZES, random_basis
+from stillspace.audit.hard_rows import random_basis
+from stillspace.audit.sensitivity import SIZES
 from stillspace.parts.queries import Glad
 
 

@@ -13,7 +13,8 @@ from reproduction.columns import Setting, paper_plan, true_epsilon
 from reproduction.tables import Row, Table, number, pick
 from stillspace import __version__
 from stillspace.parts.sampling import Poisson, Sampling, WithoutReplacement, WithReplacement
-from stillspace.plans.fixed import Plan, RandomStart
+from stillspace.plans.fixed import Plan
+from stillspace.plans.starts import RandomStart
 from stillspace.privacy import Relation
 
 FORMULAS = ("as printed", "without (B/n)²", "with B² (REAPER's theorem)")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from stillspace.kernels import reference
+from stillspace.rows.sums import empty_sum
 
 
 @pytest.fixture
@@ -23,3 +24,11 @@ def random_in_h(rng: np.random.Generator, D: int, r: int) -> np.ndarray:
     bases = [random_basis(rng, D, r) for _ in range(3)]
     P = sum(w * V @ V.T for w, V in zip(rng.dirichlet(np.ones(3)), bases, strict=True))
     return (P + P.T) / 2
+
+
+def sum_of(parts, shape, norm_bound, first=0):
+    """The sum of consecutive jobs, from number `first` on."""
+    total = empty_sum(shape, norm_bound, first)
+    for part in parts:
+        total.add(part)
+    return total

@@ -210,3 +210,17 @@ def test_peers_find_the_subspace():
     step = 1e-6 * gradient(V)
     change = cost(V + step) - cost(V - step)
     assert change == pytest.approx(2 * float((gradient(V) * step).sum()), rel=1e-4)
+
+
+def test_the_page_on_scale_has_the_tables_of_its_measurements():
+    """And the cost model is within a quarter of every measurement that it is checked by."""
+    from benchmarks import scale
+
+    found = json.loads((scale.HERE / "scale.json").read_text(encoding="utf-8"))
+    text = scale.DOCS.read_text(encoding="utf-8")
+    assert scale.with_tables(text, found) == text
+    assert len(found["check"]) == len(scale.CHECK_SHAPES) * len(scale.FORMATS)
+    for row in found["check"]:
+        said = scale.predicted(found["constants"], *row["shape"], row["format"])
+        assert said == pytest.approx(row["model"])
+        assert abs(said / row["seconds"] - 1.0) <= 0.25

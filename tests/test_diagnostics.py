@@ -5,8 +5,8 @@ import pytest
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.diagnostics import KINDS, diagnose
-from stillspace.plots import draw_dimension_profile, draw_outlier_map
-from stillspace.plots._figure import png
+from stillspace.plots import DimensionDisplay, OutlierMapDisplay
+from stillspace.plots._figure import new_figure, png
 from tests.conftest import random_basis
 
 
@@ -118,14 +118,14 @@ def test_the_pictures_are_drawn():
     X[:20] += 4.0
     fit = RobustPCA("auto").fit(X)
     found = diagnose(fit, X)
-    drawn = draw_outlier_map(found, title="Rows")
-    (ax,) = drawn.axes
+    ax = OutlierMapDisplay(found).plot(new_figure(6.0, 4.0).subplots()).ax_
     assert sum(len(c.get_offsets()) for c in ax.collections) == 300
     numbers = {int(t.get_text()) for t in ax.texts}
     assert numbers <= set(np.flatnonzero(found.outliers))
     assert len(numbers) == 5
-    assert png(drawn)[:4] == b"\x89PNG"
-    profile = draw_dimension_profile(fit.profile_)
-    assert len(profile.axes[1].patches) == len(fit.profile_.drops)
-    assert "2 components" in " ".join(t.get_text() for t in profile.texts)
-    assert png(profile)[:4] == b"\x89PNG"
+    assert png(ax.figure)[:4] == b"\x89PNG"
+    ax = DimensionDisplay.from_estimator(fit, ax=new_figure(6.0, 4.0).subplots()).ax_
+    line, chosen = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), fit.profile_.distances)
+    assert chosen.get_xdata() == [2]
+    assert png(ax.figure)[:4] == b"\x89PNG"

@@ -19,7 +19,8 @@ from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.parts.queries.base import Bounded
 from stillspace.parts.sampling import All
 from stillspace.plans.adaptive import AdaptivePlan, Ask, Outcome
-from stillspace.plans.fixed import MomentStart, Plan, RandomStart
+from stillspace.plans.fixed import Plan
+from stillspace.plans.starts import MomentStart, RandomStart
 from stillspace.recipes import PRIVATE, Facts, make_plan
 from stillspace.recipes.paper import glad
 from stillspace.rows import STANDARD, Affine, ChosenRows, MemoryRows, Sphere, Summation

@@ -23,7 +23,7 @@ from stillspace.models import load_model, save_model
 from stillspace.parts.noise import secure_generator
 from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
-from stillspace.plans.release import Ledger
+from stillspace.plans.ledger import Ledger
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import mu_from_budget
 from stillspace.recipes import Facts
@@ -136,6 +136,14 @@ def test_levels_grow_with_the_length_from_end_to_end(rng):
     assert 0.0 < found[0] < found[-2] < 1.0
     assert found[-1] == 0.0
     assert 0.9 < (found[1] - found[-2]) / (levels(inverses[:1]) - levels(inverses[-1:]))[0] < 1.1
+
+
+def test_a_level_is_made_of_the_bits_of_a_float():
+    """Linear in the inverse length between powers of two: no library's logarithm rounds it."""
+    inverses = np.array([0.0, 0.5, 0.625, 0.75, 1.0, 1.5, 2.0**-1074, 2.0**1022])
+    octaves = [1100.0, 1100.0 - 1.0, 1100.0 - 1.25, 1100.0 - 1.5, 1100.0 - 2.0, 1100.0 - 2.5]
+    octaves += [1100.0 + 1072.0, 1100.0 - 1024.0]
+    assert levels(inverses).tolist() == [0.0, *(octave * 2.0**-12 for octave in octaves[1:])]
 
 
 def test_the_level_of_a_pair_has_the_same_bits_anywhere(rng):

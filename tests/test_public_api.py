@@ -65,11 +65,8 @@ FACES = {
         "PlannerDisplay",
         "PrivacyCurveDisplay",
         "ScreeDisplay",
-        "draw_dimension_profile",
         "draw_expected_error",
-        "draw_outlier_map",
         "draw_score_map",
-        "draw_scores",
         "draw_side_views",
         "draw_trade_off",
     ],
@@ -168,3 +165,18 @@ def test_version_is_stated_once():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"version: {stillspace.__version__}" in citation
     assert f"## {stillspace.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_loading_leaves_the_garbage_collector_as_it_was():
+    """Collection is off while the package loads, and on again afterwards, or off if it was off."""
+    code = (
+        "import gc, sys\n"
+        "if sys.argv[1] == 'off': gc.disable()\n"
+        "import stillspace\n"
+        "stillspace.PrivatePCA\n"
+        "print(gc.isenabled())"
+    )
+    for state, want in (("on", "True"), ("off", "False")):
+        command = [sys.executable, "-c", code, state]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == want

@@ -16,8 +16,9 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.schedules import Geometric, Halving
 from stillspace.parts.stops import Converged, Never
 from stillspace.plans.adaptive import AdaptivePlan
-from stillspace.plans.fixed import GivenStart, MomentStart, Plan, RunStart, WishartStart
+from stillspace.plans.fixed import Plan
 from stillspace.plans.release import Release
+from stillspace.plans.starts import GivenStart, MomentStart, RunStart, WishartStart
 from stillspace.privacy import GaussianCurve, Guarantee, mu_from_budget, privacy_curve
 from stillspace.privacy.events import GaussianEvent, NonPrivateEvent
 from stillspace.recipes import PRIVATE, ROBUST, Facts, make_plan

@@ -19,10 +19,11 @@ from stillspace.parts.queries import (
     SecondMoment,
 )
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
-from stillspace.plans.release import ROW_MARGIN, Ledger, Release
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import ROW_MARGIN, Release
 from stillspace.privacy.events import ComposedEvent, GaussianEvent, NonPrivateEvent
 from stillspace.rows import STANDARD, MemoryRows
-from stillspace.rows.layout import loop_chain_length
+from stillspace.rows.sums import loop_chain_length
 from tests.conftest import random_basis, unit_rows
 
 N, D, R = 300, 6, 2
@@ -150,7 +151,24 @@ def test_slack_counts_lattice_terms_and_summation():
     )
     assert 6 * Reaper(D, R).term_error > 2 * summation  # a residual divided by φ weighs more
     hidden = replace(release, relation="add-or-remove-one")
-    assert hidden.rows_bound == ROW_MARGIN * N
+    assert hidden.rows_bound == ROW_MARGIN * N == 16 * N  # as every such guarantee says
+
+
+@pytest.mark.parametrize("query", [Glad(D, R), SecondMoment(D)], ids=lambda q: q.name)
+def test_slack_counts_all_rows_where_one_row_may_move_others_to_other_jobs(query):
+    """All 16 n rows under add-or-remove-one, all n rows of a sample, and else the changed jobs."""
+    n, u = 10**7, 2.0**-53
+
+    def slack(rows, **facts):
+        release = Release(query, n, 1.0, **facts)
+        return release.event(0).slack, 2 * rows * STANDARD.chain * u * release.asked.summand_bound
+
+    found, least = slack(16 * n, relation="add-or-remove-one")
+    assert least < found < 1.2 * least
+    found, least = slack(n, sampling=Poisson(0.1))
+    assert least < found < 1.2 * least
+    found, least = slack(STANDARD.job_rows(D))
+    assert least < found < 2 * least  # the total of all rows is rounded, too
 
 
 def test_the_summation_slack_holds(rng):

@@ -13,8 +13,10 @@ from stillspace.parts.queries import Glad, Reaper
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
 from stillspace.parts.schedules import Halving, InverseSqrt
 from stillspace.parts.stops import Converged
-from stillspace.plans.fixed import GivenStart, Plan
-from stillspace.plans.release import Ledger, Release
+from stillspace.plans.fixed import Plan
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import Release
+from stillspace.plans.starts import GivenStart
 from stillspace.rows import MemoryRows
 from stillspace.run import executors, run
 from tests.conftest import random_basis

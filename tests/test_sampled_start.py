@@ -7,7 +7,7 @@ from stillspace import RobustPCA
 from stillspace.datasets import make_haystack
 from stillspace.metrics import subspace_error
 from stillspace.parts.stops import Converged
-from stillspace.plans.fixed import MomentStart, RunStart
+from stillspace.plans.starts import MomentStart, RunStart
 from stillspace.recipes import Facts, make_plan
 from stillspace.recipes.classic import SAMPLE_PAYS, SAMPLE_ROWS, SAMPLE_ROWS_PER_COLUMN
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from stillspace import Budget, PrivateRobustPCA
-from stillspace.estimators._width import widest
+from stillspace.estimators._planning import widest
 from stillspace.exceptions import BudgetExceededError
 from stillspace.rows import Sketch
 

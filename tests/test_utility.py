@@ -36,7 +36,7 @@ from reproduction.workers import run_cells
 from scipy.stats import chi2
 
 from stillspace.metrics import subspace_error
-from stillspace.plans.fixed import RunStart
+from stillspace.plans.starts import RunStart
 from stillspace.prediction import predict
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.recipes import Facts

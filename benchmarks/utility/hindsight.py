@@ -19,7 +19,8 @@ from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import Polar
 from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.parts.schedules import Geometric
-from stillspace.plans.fixed import MomentStart, Plan, RunStart
+from stillspace.plans.fixed import Plan
+from stillspace.plans.starts import MomentStart, RunStart
 from stillspace.recipes import Facts, make_plan
 
 SEMI_FINALISTS, MORE_SEEDS = 20, 2

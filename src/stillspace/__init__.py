@@ -3,6 +3,7 @@
 `import stillspace` imports nothing else; names load when they are used.
 """
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,24 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(_loaded(_HOMES[name]), name)
     msg = f"module 'stillspace' has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+def _loaded(module: str) -> Any:
+    """Return a module. Meanwhile no garbage is collected, which would take as long as loading.
+
+    Loading makes many objects and hardly any garbage, and every look for garbage passes over all
+    objects of the libraries that are loaded already.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(module)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

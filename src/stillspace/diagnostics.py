@@ -25,7 +25,7 @@ from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
 from stillspace.estimators._base import SubspaceEstimator
 from stillspace.estimators._files import blocks
-from stillspace.estimators._validation import checked_array
+from stillspace.estimators._tables import checked_array
 from stillspace.rows import Affine, RowTable
 from stillspace.search import cut_of
 
@@ -60,7 +60,7 @@ RULE = CutoffRule()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutlierMap:
-    """Score and orthogonal distances of rows, with cut-offs; `plots.draw_outlier_map` draws it."""
+    """Score and orthogonal distances of rows, with cut-offs; `plots.OutlierMapDisplay` draws it."""
 
     score_distance: FloatArray
     """(n,), Mahalanobis distance of the scores inside the subspace."""

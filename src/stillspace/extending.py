@@ -19,13 +19,8 @@ import numpy as np
 
 from stillspace._checks import described
 from stillspace._typing import FloatArray
-from stillspace.audit.sensitivity import (
-    Finding,
-    Subject,
-    random_basis,
-    search_sensitivity,
-    subjects,
-)
+from stillspace.audit.hard_rows import random_basis
+from stillspace.audit.sensitivity import Finding, Subject, search_sensitivity, subjects
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.noise import IidGaussian, SymmetricGaussian, seeded_generator
@@ -33,16 +28,10 @@ from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer, Ask, Method, Outcome
-from stillspace.plans.fixed import (
-    GivenStart,
-    MomentStart,
-    PaperMatrixStart,
-    Plan,
-    RandomStart,
-    RunStart,
-)
+from stillspace.plans.fixed import Plan
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.release import Observation, Release
+from stillspace.plans.starts import GivenStart, MomentStart, PaperMatrixStart, RandomStart, RunStart
 from stillspace.privacy.events import RELATIONS
 from stillspace.recipes import PRIVATE, ROBUST
 from stillspace.recipes.facts import Facts, Options, Recipe
@@ -245,31 +234,25 @@ class VettedMethod:
 
     @property
     def name(self) -> str:
-        """The method's own."""
         return self.method.name
 
     @property
     def D(self) -> int:
-        """Number of columns of the rows."""
         return self.method.D
 
     @property
     def n_components(self) -> int:
-        """Dimension of the subspace."""
         return self.method.n_components
 
     @property
     def coordinates(self) -> int:
-        """The largest number of normals that a run may draw."""
         return self.method.coordinates
 
     @property
     def n_passes(self) -> int:
-        """The largest number of passes over the rows."""
         return self.method.n_passes
 
     def begin(self, allowance: Allowance) -> Any:
-        """Return the state before the first release."""
         return self.method.begin(allowance)
 
     def ask(self, state: Any) -> Ask | None:
@@ -280,11 +263,9 @@ class VettedMethod:
         return ask
 
     def take(self, state: Any, answers: tuple[Answer, ...]) -> Any:
-        """Return the state after a pass."""
         return self.method.take(state, answers)
 
     def outcome(self, state: Any) -> Outcome:
-        """Return what was found."""
         return self.method.outcome(state)
 
 

@@ -15,8 +15,10 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
 from stillspace.parts.schedules import Constant
-from stillspace.plans.fixed import GivenStart, MomentStart, Plan
-from stillspace.plans.release import Ledger, Release
+from stillspace.plans.fixed import Plan
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import Release
+from stillspace.plans.starts import GivenStart, MomentStart
 from stillspace.run import executors, rows_for, run
 
 N, D = 6, 3

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from stillspace.audit import Subject, search_sensitivity
-from stillspace.audit.sensitivity import KINDS, STORAGES, random_basis, subjects
-from stillspace.parts.queries import Glad
-from stillspace.parts.queries import __dict__ as defined
+from stillspace.audit.hard_rows import KINDS, STORAGES, random_basis
+from stillspace.audit.sensitivity import _ways, subjects
+from stillspace.parts.queries import ColumnCounts, Glad
+from stillspace.parts.queries.base import Blockwise
 
 SIZES = (1, 8, 64, 256, 512)
 
@@ -23,19 +24,29 @@ def test_nothing_is_found_in_ours(subject):
     assert max(finding.added for finding in found) > reached
 
 
+def kinds_of(base):
+    """All queries of the library below a class."""
+    below = [kind for kind in base.__subclasses__() if kind.__module__.startswith("stillspace.")]
+    return {*below, *(kind for other in below for kind in kinds_of(other))}
+
+
 def test_every_bounded_query_is_searched():
-    """A query that is added later must be entered in the list."""
-    bounded = {
-        kind
-        for kind in defined.values()
-        if isinstance(kind, type)
-        and isinstance(getattr(kind, "norm_bound", None), float)
-        and np.isfinite(kind.norm_bound)
-        and callable(getattr(kind, "add_block", None))
-        and "norm_bound" in kind.__dict__
-    }
-    assert {type(subject.query) for subject in subjects(6, 2)} == bounded
+    """A query that is added later must be entered in the list, wherever its bounds come from."""
+    named = {kind for kind in kinds_of(Blockwise) if hasattr(kind, "name")}
+    # By name: a class with slots was made from one without.
+    bounded = {kind.__qualname__ for kind in named if kind.norm_bound != np.inf}
+    assert {type(subject.query).__qualname__ for subject in subjects(6, 2)} == bounded
+    assert ColumnCounts.__qualname__ in bounded
     assert len(KINDS) == 8
+
+
+def test_the_ways_of_a_fit_are_searched():
+    """Rows in memory are measured or counted as they are stored; both are ways of their own."""
+    ways = {subject.name: set(_ways(subject)) for subject in subjects(6, 2)}
+    for name in ("counts of the cells of each column", "fourth moment of the scores"):
+        assert ways[name] == {"blocks", "passes"}
+    assert ways["angles to directions"] == ways["GLAD cost"] == {"blocks", "passes"}
+    assert ways["GLAD gradient"] == {"blocks", "passes", "joint passes", "loop"}
 
 
 def naive(X, V):
@@ -86,6 +97,21 @@ def test_without_its_clip_a_term_is_found():
     found = search_sensitivity(Subject(Unclipped(6, 2), lambda *_: 1.5 * np.eye(6)[:, :2], 2),
                                storages=["float64"], sizes=(8,), points=1)  # fmt: skip
     assert not all(finding.ok for finding in found)
+
+
+AT_BASES = [s for s in subjects(6, 2) if s.points(np.random.default_rng(0), 6, 2).shape[0] == 6]
+
+
+@pytest.mark.parametrize("subject", AT_BASES, ids=lambda s: s.name)
+def test_terms_are_clipped_at_points_that_are_too_long(subject):
+    """Bounds hold at every point, not only at a basis: the last step of a term is a clip."""
+
+    def too_long(*facts):
+        return 1.2 * subject.points(*facts)  # rows along it are still near
+
+    longer = Subject(subject.query, too_long, subject.r)
+    found = search_sensitivity(longer, storages=["float64"], sizes=(8,), points=1)
+    assert all(finding.ok for finding in found), found
 
 
 def test_an_unknown_storage_is_named():

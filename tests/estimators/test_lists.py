@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
-from stillspace.estimators._validation import as_array, checked_array
+from stillspace.estimators._tables import as_array, checked_array
 from stillspace.rows import MemoryRows
 
 RNG = np.random.default_rng(5)

@@ -74,6 +74,22 @@ def test_add_or_remove_hides_the_number_of_rows(make, n):
     assert len(pickle.dumps(fit)) == len(pickle.dumps(reference))
 
 
+@pytest.mark.filterwarnings("ignore::stillspace.exceptions.SeededNoiseWarning")
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_a_secret_number_of_rows_changes_no_bit_of_a_result(make):
+    """Zero rows add nothing to these sums, so a fit with the same noise must not notice them."""
+    options = {"neighboring_relation": "add-or-remove-one", "public_size": 500, "random_state": 3}
+    options |= {"center": None, "scale": None, "epsilon": 4.0}
+    summaries = ("variances", "distances", "scores", "scree", "certificate")
+    found = []
+    for more in (0, 400):
+        X = np.vstack([rows(600), np.zeros((more, 6))])
+        fit = make(2, **options, summaries=summaries).fit(X)
+        held = {k: v for k, v in vars(fit).items() if k.endswith("_")}
+        found.append({k: pickle.dumps(v) for k, v in held.items()})
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("make", ESTIMATORS)
 def test_a_private_fit_holds_nothing_but_public_things(make):
     fit = make(2).fit(rows())
@@ -214,6 +230,15 @@ def test_public_arguments_are_assumptions():
     assert "given start" in text
     assert "3 rows" in text
     assert "up to 3 rows of a person are replaced by others" in str(fit.privacy_)
+
+
+def test_the_order_of_the_rows_is_an_assumption_where_they_are_read_by_their_place():
+    fits = (
+        PrivatePCA(2).fit(rows()),
+        PrivatePCA(2, neighboring_relation="add-or-remove-one", public_size=300).fit(rows()),
+    )
+    said = [any("was not sorted" in text for text in fit.privacy_.assumptions) for fit in fits]
+    assert said == [True, False]
 
 
 def test_as_printed_says_what_it_is():

@@ -9,13 +9,14 @@ from scipy import sparse
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace._frozen import FrozenArray
 from stillspace.datasets import make_haystack
-from stillspace.estimators._width import narrowed_width
+from stillspace.estimators._planning import narrowed_width
 from stillspace.exceptions import LedgerError, NotAccountedError
 from stillspace.methods.spectrum import Spectrum
 from stillspace.metrics import subspace_error
 from stillspace.models import load_model, save_model
 from stillspace.parts.queries import DistanceCounts, ScoreSquares
-from stillspace.plans.release import Ledger, Release
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import Release
 from stillspace.privacy import full_batch_mu, mu_from_budget, privacy_curve
 from stillspace.recipes import Facts
 from stillspace.recipes.fits import EDGES, SHARES, distance_quantiles, plan_fit
@@ -387,7 +388,7 @@ def test_the_number_of_rows_stays_out_of_the_message_of_a_deep_table():
 def test_a_ceiling_refuses_a_query_that_its_conversion_does_not_cover():
     from stillspace.methods.newton import DampedNewton
     from stillspace.plans.adaptive import AdaptivePlan
-    from stillspace.plans.release import CeilingLedger
+    from stillspace.plans.ledger import CeilingLedger
     from stillspace.privacy import GaussianEvent
 
     plan = AdaptivePlan("x", DampedNewton(5, 2), 100, mu=1.0)

@@ -1,100 +1,64 @@
-"""The pieces of the compiled loops: bits of terms, the lattice, the polar factor, the fills."""
+"""The pieces of the compiled loops: residuals, the lattice, the polar factor, the fills."""
 
 import numpy as np
 import pytest
+from numba import njit
 
-from stillspace.kernels import lane_terms, loops, reference, small
+from stillspace.kernels import loops, reference, small
 from stillspace.parts.geometry import entropic_fill, polar, water_fill
 from stillspace.parts.noise import IidGaussian
-from tests.conftest import random_basis, random_in_h, unit_rows
+from tests.conftest import random_basis, random_in_h
 
 FLOOR = 2.0**-26
 
 
-def lane_sum(block, V, floor=FLOOR):
-    """The sum of GLAD's terms of a block (D, b), by the compiled routine."""
-    D, b = block.shape
-    r = V.shape[1]
-    padded = np.zeros((loops.padded(r, 2), loops.padded(D, 4)))
-    padded[:r, :D] = V.T
-    X = np.zeros((padded.shape[1], b))
-    X[:D] = block
-    work = tuple(np.empty(size * b) for size in (padded.shape[0], padded.shape[1], 1, 1))
-    sums = np.zeros(padded.size * 8)
-    lane_terms.add_glad(X.ravel(), 0, b, padded, floor, work, sums)
-    return sums.reshape(*padded.shape, 8)[:r, :D].sum(axis=2).T
+def flat(rows: np.ndarray) -> np.ndarray:
+    """Rows (b, D') as the kernels take them: filled up with zeros to a multiple of 8 columns."""
+    return loops.as_table(rows)[:-1].ravel()
 
 
-def reference_terms(XT, V, floor=FLOOR):
-    R, Y = reference.residual_to_basis(XT, V, parts=1)
-    distance = reference.column_norms(R, parts=1)
-    weight = 1.0 / np.maximum(distance, floor)
-    weight = weight / np.maximum(weight * (distance * reference.column_norms(Y, parts=1)), 1.0)
-    return R[:, None, :] * (Y * weight)[None, :, :]
-
-
-@pytest.mark.parametrize(("D", "r"), [(20, 2), (7, 3), (5, 1), (13, 4)])
-@pytest.mark.parametrize("near", [1.0, 1e-8, 1e-16, 0.0])
-def test_a_glad_term_has_the_bits_of_the_reference_at_any_place(rng, D, r, near):
-    """Alone among zero rows, a row's term is the sum; near the subspace it is all rounding."""
-    V = random_basis(rng, D, r)
-    rows = V @ rng.standard_normal((r, 6)) + near * rng.standard_normal((D, 6))
-    rows /= np.linalg.norm(rows, axis=0)
-    want = reference_terms(rows, V)
-    for i, (place, width) in enumerate([(0, 24), (7, 24), (23, 24), (8, 48), (50, 96), (95, 96)]):
-        block = np.zeros((D, width))
-        block[:, place] = rows[:, i]
-        assert np.array_equal(lane_sum(block, V), want[:, :, i])
-
-
-def test_neighbours_do_not_change_a_term(rng):
-    """Two blocks that differ in one row differ by that row's term, up to the summation."""
-    V = random_basis(rng, 20, 2)
-    block = V @ rng.standard_normal((2, 96))  # on the subspace: residuals at rounding level
-    block /= np.linalg.norm(block, axis=0)
-    other = block.copy()
-    other[:, 40] = 0.0
-    term = reference_terms(block, V)[:, :, 40]
-    difference = lane_sum(block, V) - lane_sum(other, V)
-    np.testing.assert_allclose(difference, term, atol=96 * 96 * 2.0**-53)
-
-
-def test_terms_of_zero_and_clipped_rows(rng):
-    V = 1.5 * random_basis(rng, 6, 2)  # not orthonormal: the clip acts
-    XT = unit_rows(rng, 24, 6)
-    XT[:, 3] = 0.0
-    want = reference_terms(XT, V)
-    assert np.all(np.linalg.norm(want, axis=(0, 1)) <= 1.0 + 1e-14)
-    np.testing.assert_allclose(lane_sum(XT, V), want.sum(axis=2), atol=1e-13)
-
-
+@pytest.mark.parametrize("D", [3, 8, 11, 40])
 @pytest.mark.parametrize("near", [1.0, 1e-16])
-def test_a_reaper_residual_has_the_bits_of_the_reference(rng, near):
-    D, b = 11, 48
-    P = random_in_h(rng, D, 3)
-    XT = np.linalg.eigh(P)[1][:, -3:] @ rng.standard_normal((3, b))
-    XT += near * rng.standard_normal((D, b))
-    XT /= np.linalg.norm(XT, axis=0)
-    R, S, N = np.empty(D * b), np.empty(b), np.empty(b)
-    lane_terms.scaled_residuals(XT.ravel(), 0, b, P, FLOOR, (R, S, N))
-    want = reference.residual_to_matrix(XT, P, parts=1)
-    distance = reference.column_norms(want, parts=1)
-    weight = 1.0 / np.maximum(distance, FLOOR)
-    weight = weight / np.maximum(weight * (distance * reference.column_norms(XT, parts=1)), 1.0)
-    assert np.array_equal(R.reshape(D, b), want * weight)
+def test_a_reaper_residual_has_the_same_bits_at_any_place(rng, D, near):
+    """Alone among zero rows and among other rows; near the subspace it is all rounding."""
+    P = random_in_h(rng, D, 2)
+    X = rng.standard_normal((48, 2)) @ np.linalg.eigh(P)[1][:, -2:].T
+    X += near * rng.standard_normal(X.shape)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    want = X.copy()
+    for j in range(D):
+        want -= P[j] * X[:, j, None]
+    distance = reference.column_norms(want.T)
+    weight = reference.clip_weights(distance, reference.column_norms(X.T), FLOOR)
+    width = loops.filled(D)
+    R, work = np.empty(48 * width), np.empty(136)
+    loops.scaled_residuals(flat(X), 48, width, flat(P), D, FLOOR, R, work)
+    found = R.reshape(48, width).copy()
+    assert np.array_equal(found[:, :D], want * weight[:, None])
+    assert not found[:, D:].any()
+    for place, row in ((0, 5), (7, 41)):
+        alone = np.zeros((8, D))
+        alone[place] = X[row]
+        loops.scaled_residuals(flat(alone), 8, width, flat(P), D, FLOOR, R, work)
+        assert np.array_equal(R.reshape(48, width)[place], found[row])
+        assert np.count_nonzero(R[: 8 * width].reshape(8, width).any(axis=1)) == 1
 
 
-@pytest.mark.parametrize("count", [0, 1, 8, 23, 24, 25, 96])
-def test_gathered_rows_are_the_chosen_ones_and_zeros(rng, count):
-    X = rng.standard_normal((30, 8))
-    data = loops.as_stretches(X, 8).ravel()
-    chosen = rng.integers(30, size=count + 5)
-    block = np.full(8 * 96, np.nan)
-    b = lane_terms.gather(data, 8, chosen, 5, 5 + count, block)
-    assert b == loops.padded(count, 24)
-    want = np.zeros((8, b))
-    want[:, :count] = X[chosen[5:]].T
-    assert np.array_equal(block[: 8 * b].reshape(8, b), want)
+@pytest.mark.parametrize(("count", "b"), [(0, 0), (1, 8), (8, 8), (23, 24), (96, 96)])
+def test_gathered_rows_are_the_chosen_ones_and_zeros(rng, count, b):
+    X, width = rng.standard_normal((130, 11)), 16
+    table, block = loops.as_table(X), np.full(96 * 16, np.nan)
+    chosen = rng.integers(130, size=count + 5)
+    for numbers, rows in ((chosen, chosen[5:]), (chosen[:0], np.arange(5, 5 + count))):
+        assert gather(table, numbers, 5, 5 + count, width, block) == b
+        want = np.zeros((b, width))
+        want[:count, :11] = X[rows]
+        assert np.array_equal(block[: b * width].reshape(b, width), want)
+
+
+@njit
+def gather(table, numbers, start, stop, width, block):
+    return loops._gather(table, numbers, start, stop, width, block)
 
 
 def test_rounding_to_the_lattice_is_that_of_the_noise(rng):
@@ -110,7 +74,7 @@ def test_rounding_to_the_lattice_is_that_of_the_noise(rng):
 
 def polar_factor(A):
     D, r = A.shape
-    rows = np.zeros((r, loops.padded(D, 4)))
+    rows = np.zeros((r, loops.filled(D)))
     rows[:, :D] = A.T
     out = np.zeros_like(rows)
     small.polar_rows(rows, r, D, np.empty((r, r)), out)

@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
+from stillspace import PrivatePCA, PrivateRobustPCA
 from stillspace.methods.pictures import (
     LEAST_BINS,
     LEAST_LENGTH,
@@ -18,8 +18,7 @@ from stillspace.methods.pictures import (
 )
 from stillspace.models import load_model, save_model
 from stillspace.parts.queries import ScoreCounts
-from stillspace.plots import draw_score_map, draw_scores
-from stillspace.plots.score_map import WATERMARK
+from stillspace.plots import draw_score_map
 from stillspace.privacy import mu_from_budget
 from stillspace.recipes.fits import SHARES
 from stillspace.rows import Affine, Lengths, MemoryRows, Sphere
@@ -141,15 +140,6 @@ def test_pictures_are_kept_in_model_files(fit, tmp_path):
     )
     np.testing.assert_array_equal(loaded.scree_.values, fit.scree_.values)
     assert loaded.scree_.noise == fit.scree_.noise
-
-
-def test_rows_are_drawn_only_if_they_may_be_seen(clusters):
-    robust = RobustPCA(2, algorithm="ggd", max_iter=3, center=None).fit(clusters[:200])
-    for word in (False, 1, "yes"):
-        with pytest.raises(ValueError, match="rows_may_be_seen=True"):
-            draw_scores(robust, clusters, rows_may_be_seen=word)
-    figure = draw_scores(robust, clusters, rows_may_be_seen=True)
-    assert any(WATERMARK in text.get_text() for text in figure.axes[0].texts)
 
 
 def test_the_map_is_drawn_with_its_noise(fit):

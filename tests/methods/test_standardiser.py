@@ -16,14 +16,11 @@ from stillspace.methods.standardiser import (
     kappa_of,
     standardiser_share,
 )
-from stillspace.methods.standardiser.belief import (
-    Histogram,
-    _largest,
-    belief_after_first,
-    first_edges,
-)
+from stillspace.methods.standardiser.belief import _most_likely, beliefs_after_first
 from stillspace.methods.standardiser.histogram import on_simplex, spread
-from stillspace.methods.standardiser.hypotheses import t3_below, within
+from stillspace.methods.standardiser.hypotheses import Hypotheses, t3_below, within
+from stillspace.methods.standardiser.looks import Look, Range, first_edges, in_one_table
+from stillspace.methods.standardiser.rule import RULE
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries.columns import ColumnCounts, octave_edges
@@ -66,6 +63,40 @@ def test_counts_against_plain_numpy(rng, kind, columns):
     got = MemoryRows.of(make(X)).add(query, NOWHERE, None)
     assert np.array_equal(got, count_columns(X, query))
     assert np.array_equal(got.sum(axis=1), np.full(k, 700.0))
+
+
+@pytest.mark.parametrize("spacing", ["even", "logarithmic", "crowded", "tiny", "huge", "none"])
+def test_bins_are_exact_however_edges_lie(rng, spacing):
+    """Cells at, just below and just above every edge; edges that share a class; filled-up rows."""
+    make = {
+        "even": lambda: np.linspace(-3.0, 3.0, 48),
+        "logarithmic": lambda: octave_edges(-40, 60),
+        "crowded": lambda: np.sort(np.append(1e3 + 1e-7 * rng.random(300), [-1e9, 0.0, 1e12])),
+        "tiny": lambda: 5e-324 * np.arange(-4.0, 5.0),
+        "huge": lambda: np.array([-1.7e308, -1e308, 0.0, 1e308, 1.7e308]),
+        "none": lambda: np.empty(0),
+    }[spacing]
+    edges = np.full((2, len(make()) + 2), np.inf)
+    edges[0, :-2] = edges[1, :-2] = make()
+    finite = edges[np.isfinite(edges)]
+    ends = [finite, np.nextafter(finite, np.inf), np.nextafter(finite, -np.inf), -finite, HARD]
+    with np.errstate(over="ignore"):
+        cells = np.concatenate([*ends, rng.standard_normal(200) * 1e3])
+    X = rng.choice(cells, (3 * len(cells), 2))
+    query = ColumnCounts.of(2, edges)
+    assert np.array_equal(MemoryRows.of(X).add(query, NOWHERE, None), count_columns(X, query))
+    chosen = rng.integers(0, len(X), 50)
+    some = MemoryRows.of(X).add(query, NOWHERE, chosen)
+    assert np.array_equal(some, count_columns(X[chosen], query))
+
+
+def test_rows_that_were_left_out_are_not_counted_as_stored(rng):
+    """Only rows that nothing was done to are read as they are stored."""
+    X = rng.standard_normal((100, 2)) + 5.0
+    kept = np.arange(100) < 40
+    query = ColumnCounts.of(2, np.tile([0.0, 1.0], (2, 1)))
+    got = MemoryRows.of(X).only(kept).add(query, NOWHERE, None)
+    assert np.array_equal(got, count_columns(np.where(kept[:, None], X, 0.0), query))
 
 
 def test_a_row_moves_one_count_per_column(rng):
@@ -168,10 +199,11 @@ def test_public_facts_decide():
 
 
 def test_laws_inside_the_narrowest_bin_have_a_scale():
-    laws = within(0.0, 5e-324, 0.0)
+    laws = within(np.array([0.0, np.nan]), np.array([5e-324, np.nan]), np.zeros(2))
     assert np.all(laws.scale > 0.0)
-    masses = laws.masses(np.array([0.0, 5e-324, 1.0]))
-    np.testing.assert_allclose(masses.sum(axis=1), 1.0)
+    masses = laws.masses(np.array([[0.0, 5e-324, 1.0]] * 2))
+    np.testing.assert_allclose(masses.sum(axis=2), 1.0)
+    assert np.isneginf(laws.prior).tolist() == [[False] * 10, [True] * 10]  # no bin, no weight
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 1e6])
@@ -246,6 +278,16 @@ def test_missing_cells_and_outliers_do_not_move_the_scale(rng):
     center, scale = found(X, missing=-99.0)
     np.testing.assert_allclose(center, 50.0, atol=3.0)
     assert np.all(np.abs(np.log2(scale / 3.0)) < 1.5)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.5])
+def test_centre_and_scale_are_those_of_the_present_cells(rng, missing):
+    """Five values: half of the cells missing must not spread over the bins between them."""
+    X = rng.choice([1.0, 2.0, 3.0, 4.0, 5.0], (40_000, 4), p=[0.08, 0.2, 0.44, 0.2, 0.08])
+    X[rng.random(X.shape) < missing] = np.nan
+    center, scale = found(X, mu=2.0)
+    np.testing.assert_allclose(center, 3.0, atol=0.1)
+    np.testing.assert_allclose(scale, 1.19, atol=0.25)
 
 
 def test_a_missing_code_is_known_in_float32_too(rng):
@@ -326,21 +368,111 @@ def test_any_rows_take_the_same_path():
         assert np.isfinite(fit.scale_).all()
 
 
-def test_the_largest_scores_are_those_of_a_stable_sort(rng):
-    """Ties, infinities, and fewer scores than asked for."""
-    for size in (1, 5, 400, 3000):
-        score = np.round(rng.standard_normal(size), 1)
-        score[rng.random(size) < 0.1] = -np.inf
-        for count in (1, 5, 400):
-            assert np.array_equal(_largest(score, count), np.argsort(-score, kind="stable")[:count])
+def test_the_most_likely_are_the_largest_scores(rng):
+    """Ties, infinities, and fewer candidates than may be kept."""
+    score = np.round(4.0 * rng.standard_normal((6, 3000)), 1)
+    score[rng.random(score.shape) < 0.1] = -np.inf
+    score[0, 5:] = -np.inf
+    places, none = _most_likely(score)
+    for row, some, filled in zip(score, places, none, strict=True):
+        near = np.sort(row[row >= row.max() - 12.0])[::-1][: RULE.most_kept]
+        assert np.array_equal(np.sort(row[some[~filled]])[::-1], near)
+        assert len(set(some[~filled])) == len(near)
 
 
-def test_a_first_belief_weighs_what_it_would_compute_anew(rng):
-    """With and without an atom at 0, and a heavy bin that brings hypotheses of its own."""
-    edges = first_edges()
+def laws_of(rng, columns, k):
+    center = rng.standard_normal((columns, k))
+    side = rng.choice([-1.0, 0.0, 1.0], (columns, k))
+    octave = rng.uniform(-3.0, 3.0, (columns, k))
+    return Hypotheses(center, 0.1 * np.exp2(octave), octave, side, rng.random((columns, k)))
+
+
+def test_masses_of_laws_are_those_of_students_law(rng):
+    from scipy.stats import t
+
+    laws, edges = laws_of(rng, 3, 7), np.sort(rng.standard_normal((3, 6)), axis=1)
+    edges[1, 4:] = np.inf  # filled up
+    got = laws.masses(edges)
+    for c in range(3):
+        for k in range(7):
+            side = laws.side[c, k]
+            below = t.cdf((edges[c] - laws.center[c, k]) / laws.scale[c, k], 3)
+            below = np.clip((1.0 + abs(side)) * below - max(side, 0.0), 0.0, 1.0)
+            want = np.diff(below, prepend=0.0, append=1.0)
+            np.testing.assert_allclose(got[c, k], want, atol=3e-7)
+
+
+def test_parts_of_a_box_fill_it_and_share_its_weight(rng):
+    laws = laws_of(rng, 4, 5)
+    laws.reach[:2] *= 40.0
+    laws.prior[2, 3] = -np.inf
+    found = laws.split(np.linspace(-9.0, 9.0, 400)[None].repeat(4, axis=0))
+    for c in range(4):
+        live, parts = ~np.isneginf(laws.prior[c]), ~np.isneginf(found.prior[c])
+        weight = np.exp(found.prior[c, parts])
+        assert weight.sum() == pytest.approx(np.exp(laws.prior[c, live]).sum())
+        assert found.reach[c, parts].sum() == pytest.approx(laws.reach[c, live].sum())
+        middle = (laws.center * np.exp(laws.prior))[c, live].sum()
+        assert (found.center[c, parts] * weight).sum() == pytest.approx(middle)
+    twice = laws.halved(np.array([1.0, 1.0, 0.25, 1.0]), 0.25)
+    total = np.exp(twice.prior).sum(axis=1)
+    np.testing.assert_allclose(total, np.exp(laws.prior).sum(axis=1))
+    assert np.isneginf(twice.prior[2, 5:]).all()
+
+
+def test_quantiles_of_a_mixture_are_where_its_mass_is(rng):
+    laws = laws_of(rng, 3, 40)
+    laws.side[:] = 0.0
+    weights = -np.sort(-rng.dirichlet(np.full(40, 0.5), 3), axis=1)
+    levels = np.arange(1, 16) / 16.0
+    for c, got in enumerate(laws.quantiles(weights, levels)):
+        masses = laws[c].masses(got)  # a law stands for a box of centres, and is given by 8 places
+        below = np.cumsum(weights[c] @ masses)[:-1]
+        np.testing.assert_allclose(below, levels, atol=0.06)
+
+
+def first_look(tables, sd=1e-3):
+    known = tuple(r for _, r in tables)
+    edges = in_one_table([first_edges(r) for r in known])
+    counts = [np.searchsorted(e, x, side="right") for (x, _), e in zip(tables, edges, strict=True)]
+    shares = [np.bincount(c, minlength=edges.shape[1] + 1) / len(c) for c in counts]
+    return Look.of(np.arange(len(known)), edges, np.array(shares), sd), known
+
+
+def test_columns_are_weighed_as_if_each_were_alone(rng):
+    """Atoms, heavy bins and public ranges of one column change nothing for another."""
     cells = 1e6 + rng.standard_normal(5000)
-    for x in (cells, np.where(rng.random(5000) < 0.6, 0.0, cells), rng.standard_normal(5000)):
-        shares = np.bincount(np.searchsorted(edges, x, side="right"), minlength=len(edges) + 1)
-        kept = belief_after_first(Histogram(edges, shares / len(x), 1e-3), 0.0, None)
-        want = kept.weighed().weights
-        np.testing.assert_allclose(kept.weights, want, rtol=1e-9, atol=1e-300)
+    tables = [
+        (cells, None),
+        (np.where(rng.random(5000) < 0.6, 0.0, cells), None),
+        (rng.standard_normal(5000), None),
+        (rng.integers(0, 9, 5000) + 0.0, Range(0.0, 8.0)),
+    ]
+    look, known = first_look(tables)
+    together = beliefs_after_first(look, np.zeros(4), known)
+    edges = in_one_table(together.next_edges(np.arange(4), 1e-3))
+    shares = np.full((4, edges.shape[1] + 1), 1.0 / (edges.shape[1] + 1))
+    after = together.after(Look.of(np.arange(4), edges, shares, 1e-3))
+    for j, table_ in enumerate(tables):
+        look, known = first_look([table_])
+        alone = beliefs_after_first(look, np.zeros(1), known)
+        np.testing.assert_allclose(alone.octave, np.array(together.octave)[:, [j]], atol=1e-4)
+        alone = alone.after(Look.of(np.arange(1), edges[[j]], shares[[j]], 1e-3))
+        np.testing.assert_allclose(alone.octave, np.array(after.octave)[:, [j]], atol=1e-4)
+        np.testing.assert_allclose(alone.uncertainty, after.uncertainty[[j]], rtol=1e-3)
+
+
+def test_bins_that_decide_nothing_change_no_weight(rng):
+    """The outline of the first look gives the weights that all of its bins would give."""
+    look, known = first_look([(rng.standard_normal(5000) * s + m, None) for s, m in MANY])
+    found = beliefs_after_first(look, np.zeros(len(MANY)), known)
+    assert found.outline.edges.shape[1] < look.edges.shape[1] / 2
+    rows = np.arange(len(MANY))
+    both = found, found._replace(outline=look)
+    outline, whole = (belief._logarithms(rows, found.laws) for belief in both)
+    outline, whole = (x - x.max(axis=1, keepdims=True) for x in (outline, whole))
+    likely = found.weights > 1e-3
+    np.testing.assert_allclose(outline[likely], whole[likely], atol=0.05)
+
+
+MANY = [(1.0, 0.0), (1e-6, 0.0), (3.0, 100.0), (50.0, -20.0)]

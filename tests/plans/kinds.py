@@ -15,7 +15,7 @@ from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Reading
 from stillspace.plans.protocol import AnyPlan
 from stillspace.recipes import PRIVATE, Facts, draft_plan
-from stillspace.recipes.fits import EDGES, plan_fit
+from stillspace.recipes.fits import EDGES, Standardised, plan_fit
 from stillspace.rows import Affine, Clip, Pairs, Sketch, Sphere
 from tests.test_pair_cut import far
 
@@ -67,6 +67,15 @@ def _rows(n: int, D: int) -> np.ndarray:
     return X + (0.0 if r == 1 else 0.7)
 
 
+def _groups() -> np.ndarray:
+    """Rows near a subspace, and a tight group of outliers that the default leaves out."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((GROUPED.n, 6)) * [1.0, 1.0, 0.02, 0.02, 0.02, 0.02]
+    outliers = rng.random(GROUPED.n) < 0.25
+    X[outliers] = 0.02 * X[outliers] + [0.0, 0.0, 0.0, 1.0, 1.0, 0.0]
+    return X
+
+
 def _recipe(name: str) -> Callable[[Facts], AnyPlan]:
     return lambda facts: draft_plan(name, facts, **STEPS.get(name, {}))
 
@@ -90,6 +99,8 @@ PAIRED = (Affine(), Pairs(), Sphere())
 SKETCHED = (Affine.of(None, np.full(40, 2.0)), Pairs(), Sketch(40, 6, nonzeros=2), Sphere())
 HIDDEN = replace(FACTS, relation="add-or-remove-one")
 FAR = far(n=1200, D=6, distance=8.0)[0]
+GROUPED = replace(FACTS, n=2000, epsilon=9.0)
+GROUPS = _groups()
 VOTE = {"facts": VOTED, "columns": 4, "n_components": 1, "shared": False}
 
 KINDS: dict[str, Kind] = {
@@ -150,6 +161,15 @@ KINDS: dict[str, Kind] = {
     ),
     "fit, given centre": Kind(
         _fit("dp-ggd", (Affine.of(np.full(6, 0.7)), Sphere()), summaries=BOTH), shared=False
+    ),
+    "fit, standardised": Kind(
+        _fit("auto", CENTRED, standardised=Standardised(True, True), summaries=BOTH)
+    ),
+    "fit, standardised, hidden": Kind(
+        _fit("dp-pca", CENTRED, standardised=Standardised(False, True)), HIDDEN
+    ),
+    "fit, groups left out": Kind(
+        _fit("auto", (Affine(), Sphere()), summaries=("variances",)), GROUPED, X=GROUPS
     ),
     "fit, certificate": Kind(_fit("auto", CENTRED, summaries=("certificate", *BOTH))),
     "fit, pictures": Kind(_fit("auto", CENTRED, summaries=("scores", "scree"))),

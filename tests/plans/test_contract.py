@@ -1,7 +1,7 @@
 """What every kind of plan keeps to, from the event to the text, and what `run` makes of it."""
 
 import pickle
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,8 +16,9 @@ from stillspace.methods.stages import SubspaceStage, SummaryStage
 from stillspace.parts.noise import seeded_generator
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import fingerprint
+from stillspace.plans.ledger import CeilingLedger, Ledger
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import CeilingLedger, Ledger, Release
+from stillspace.plans.release import Release
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import ComposedEvent, GaussianEvent, full_batch_mu, privacy_curve
 from stillspace.rows import (
@@ -55,7 +56,7 @@ def ran(name, seed=0, X=None, plan=None, **options):
 def bits(result):
     """Everything that a run gives back, as values that compare bit by bit."""
     moment = None if result.moment is None else result.moment.tobytes()
-    facts = {k: v if is_dataclass(v) else np.asarray(v).tobytes() for k, v in result.facts.items()}
+    facts = {k: pickle.dumps(v) for k, v in result.facts.items()}
     return result.V.tobytes(), result.n_iter, result.event, moment, facts, result.view
 
 
@@ -181,7 +182,7 @@ def test_a_release_sees_the_rows_behind_its_view(name):
     result = ran(name, witness=seen.append)
     for part in seen:
         rows = through_view(MemoryRows.of(kind.rows), part.view, part.pairs)
-        assert rows.bounded
+        assert rows.bounded or not part.release.query.needs_bound
         np.testing.assert_array_equal(rows.sphered(), part.rows.sphered())
         assert part.rows.n_rows == kind.facts.n
         if part.selections is None:

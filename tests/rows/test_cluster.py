@@ -21,6 +21,7 @@ from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace._frozen import FrozenArray
 from stillspace.exceptions import DataFileError, ResumedWarning, SeededNoiseWarning
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
+from stillspace.parts.sampling import RowPart
 from stillspace.rows import Affine, LeaveOut, Lengths, MemoryRows, Project, Sphere, progress
 from stillspace.rows.cluster import on_cluster, pool, worker
 from stillspace.run.journal import Journal
@@ -66,6 +67,7 @@ def sums(rows):
     return [
         bounded.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, chosen),
+        bounded.add(Glad(D, 2), V, RowPart(3, 1, 7, N).numbers(N)),
         bounded.add(IrlsPower(D, 2), V, None),
         narrow.add(SecondMoment(9), np.empty((0, 0)), None),
         short.add(Glad(D, 2), V, None),
@@ -115,7 +117,7 @@ def test_sparse_rows_on_a_cluster_have_the_bits_of_memory(client, tmp_path, cent
     view = Affine.of(None if center is None else np.full(D, center)), Sphere()
     table = on_cluster(tmp_path / "X.h5ad", client, partitions=3).as_rows()
     got, want = (r.through(view[0]).through(view[1]) for r in (table, MemoryRows.of(X)))
-    for numbers in (None, chosen):
+    for numbers in (None, chosen, RowPart(4, 0, 7, N).numbers(N)):
         assert np.array_equal(*(r.add(Glad(D, 2), V, numbers) for r in (got, want)))
 
 
@@ -253,29 +255,6 @@ def test_a_file_that_a_worker_does_not_have(client, path, tmp_path):
     copy.unlink()
     with pytest.raises(DataFileError, match=r"X\.npy cannot be opened \(No such file"):
         sums(table.as_rows())
-
-
-def test_no_name_of_a_task_and_no_text_tells_of_rows(client, path):
-    table = on_cluster(path, partitions=2)
-    names = []
-    submit = table.pool.client.submit
-
-    def seen(function, *arguments, key, **facts):
-        names.append(key + repr(arguments))
-        return submit(function, *arguments, key=key, **facts)
-
-    table.pool.client.submit = seen
-    try:
-        bounded = table.as_rows().through(Sphere())
-        bounded.add(SecondMoment(D), np.empty((0, 0)), None)
-    finally:
-        del table.pool.client.submit
-    assert len(names) == 4
-    for name in names:
-        assert str(N) not in name
-        assert "Sealed()" in name
-        assert "array" not in name
-    table.forget()
 
 
 def test_words_are_refused_before_the_fit(client, tmp_path):

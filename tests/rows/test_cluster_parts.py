@@ -12,7 +12,8 @@ from stillspace.rows.cluster import worker
 from stillspace.rows.cluster.coordinator import ClusterTable
 from stillspace.rows.cluster.pool import Pool
 from stillspace.rows.sources.raw import open_npy
-from stillspace.rows.sums import ExactSum, sum_of
+from stillspace.rows.sums import ExactSum
+from tests.conftest import sum_of
 
 D = 3
 
@@ -23,12 +24,15 @@ def test_sums_that_are_added_twice_do_not_count_a_part_twice(bound):
 
     def found(k):
         part = sum_of([np.full(D, float(k))], (D,), bound, first=k)
-        return worker.Answer(part, "here", "proof")
+        return worker.Answer(part, {str(k): "here"}, "proof")
 
     answers = [found(k) for k in range(3)]
     first, second = (worker.combine(*answers).found.value() for _ in range(2))
     assert np.array_equal(first, np.full(D, 3.0))
     assert np.array_equal(second, first)
+    assert worker.combine(*answers).kept == dict.fromkeys("012", "here")
+    other = worker.combine(answers[0], worker.Answer(None, {}, "other", ("1",)))
+    assert (other.found, other.lost, other.proof) == (None, ("1",), "they differ")
 
 
 @pytest.mark.parametrize("bound", [1.0, 1.5, np.inf])
@@ -56,8 +60,8 @@ def test_a_part_is_never_taken_for_another_one(tmp_path, rng, monkeypatch):
 
     def asked(key, start, stop, view):
         recipe = worker.Recipe("run", start, stop, view, 2**24, source)
-        task = ("mapped", (np.arange(stop - start),))
-        return worker.make_and_ask(key, worker.Sealed.of(recipe), worker.Sealed.of(task)).found
+        facts = [("mapped",), (np.arange(stop - start),), recipe]
+        return worker.make_and_ask(key, *map(worker.Sealed.of, facts)).found
 
     X = source.read(0, 9)
     first = asked("run-1-0", 0, 5, (Sphere(),))
@@ -79,7 +83,7 @@ def test_two_pools_have_no_name_of_a_task_in_common(monkeypatch):
     client = Client()
     for _ in range(20):  # the places of pools in memory come again
         pool = Pool(client, 1.0)
-        pool._submit(worker.ask, "", "key", worker.Sealed.of(None))
+        pool._submit(worker.ask, "key", worker.Sealed.of(None))
         del pool
     assert len(set(client.names)) == 20
     assert SecondMoment.name not in "".join(client.names)

@@ -174,7 +174,7 @@ def test_what_is_no_table_of_numbers_is_refused_by_name(tmp_path):
     with pytest.raises(DataFileError, match="cannot be opened"):
         open_source(tmp_path / "none.npy")
     (tmp_path / "X.raw").touch()
-    with pytest.raises(DataFileError, match="does not tell its shape"):
+    with pytest.raises(DataFileError, match="tells neither the type nor the shape"):
         open_source(tmp_path / "X.raw", dtype="f4")
 
 

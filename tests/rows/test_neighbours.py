@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad
-from stillspace.parts.queries.curvature import Joint
+from stillspace.estimators._sparse import sparse_rows
+from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Joint
 from stillspace.rows import Clip, MemoryRows, Sphere
 from tests.conftest import random_basis
 
@@ -69,3 +69,28 @@ def test_near_sparse_rows_do_not_mix(rng):
         np.testing.assert_allclose(
             rows.add(query, V, None), dense.add(query, V, None), rtol=0.0, atol=1e-10
         )
+
+
+@pytest.mark.parametrize("kind", ["csr", "coo"])
+def test_an_unsorted_row_changes_no_cell_of_another_row(kind):
+    """Cells that stand several times are added in their own order, however other rows are stored.
+
+    The values cancel, so that another order of the additions gives another cell.
+    """
+    m, k, D = 20, 26, 8
+    draw = np.random.default_rng(3)
+    for _ in range(40):
+        columns = np.sort(draw.integers(0, 6, k))
+        values = draw.choice([2.0**60, -(2.0**60), 1.0, 3.0], k)
+        in_order = [float(sum(values[columns == d].tolist())) for d in range(D)]
+        for last in ([3, 5], [5, 3]):
+            indices = np.concatenate([np.tile(columns, m), last])
+            data = np.concatenate([np.tile(values, m), [1.0, 1.0]])
+            limits = np.concatenate([np.arange(m + 1) * k, [m * k + 2]])
+            X = sparse.csr_array((data, indices, limits), shape=(m + 1, D))
+            if kind == "coo":
+                places = np.repeat(np.arange(m + 1), np.diff(limits)), indices
+                X = sparse.coo_array((data, places), shape=X.shape)
+            found = MemoryRows.of(sparse_rows(X)).sphered()
+            assert found[:m].tolist() == [in_order] * m
+            assert found[m].tolist() == [0, 0, 0, 1, 0, 1, 0, 0]

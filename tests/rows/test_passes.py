@@ -7,8 +7,8 @@ from threadpoolctl import threadpool_limits
 from stillspace.kernels import reference
 from stillspace.parts.queries import Glad, GladCost, IrlsPower, Reaper, ScoreMoment, SecondMoment
 from stillspace.parts.queries.base import PRIVATE_NEAR
-from stillspace.rows import MemoryRows, layout, threads
-from stillspace.rows.layout import Layout
+from stillspace.rows import MemoryRows, sums
+from stillspace.rows.sums import Layout
 from tests.conftest import random_basis, unit_rows
 
 
@@ -64,14 +64,14 @@ def test_scores_moment(rng):
     ids=lambda q: f"{q.name} {q.shape}",
 )
 def test_threads_do_not_change_a_bit(rng, query, monkeypatch):
-    monkeypatch.setattr(layout, "JOB_CELLS", 2**14)
+    monkeypatch.setattr(sums, "JOB_CELLS", 2**14)
     n = 5003
     X = rng.standard_normal((n, 40))
     V = random_basis(rng, 40, getattr(query, "r", 3))
     point = V @ V.T if isinstance(query, Reaper) else V
     results = []
     for count in (1, 2, 3):
-        monkeypatch.setattr(threads, "allowed_threads", lambda count=count: count)
+        monkeypatch.setattr(sums, "allowed_threads", lambda count=count: count)
         results.append(MemoryRows.prepare(X).add(query, point, None))
     assert len(Layout.of(40, 80).jobs(n)) > 3
     assert np.array_equal(results[0], results[1])
@@ -81,7 +81,7 @@ def test_threads_do_not_change_a_bit(rng, query, monkeypatch):
 @pytest.mark.parametrize("n", [15, 16, 17, 255, 256, 257, 1023, 1024, 1025])
 def test_sums_move_by_one_term_across_block_and_job_limits(rng, n, monkeypatch):
     """Rows on the subspace, where residuals are all rounding; several jobs and threads."""
-    monkeypatch.setattr(layout, "JOB_CELLS", 2**12)
+    monkeypatch.setattr(sums, "JOB_CELLS", 2**12)
     D, r = 20, 2
     V = random_basis(rng, D, r)
     X = (V @ rng.standard_normal((r, n + 1))).T * 3.0
@@ -96,14 +96,14 @@ def test_sums_move_by_one_term_across_block_and_job_limits(rng, n, monkeypatch):
 
 def test_user_limits_on_threads_are_kept():
     with threadpool_limits(1):
-        assert threads.allowed_threads() == 1
-    assert threads.allowed_threads() >= 1
+        assert sums.allowed_threads() == 1
+    assert sums.allowed_threads() >= 1
 
 
 def test_work_is_done_in_order_and_errors_come_through():
-    assert list(threads.each(lambda k: k * k, list(range(20)))) == [k * k for k in range(20)]
+    assert list(sums.each(lambda k: k * k, list(range(20)))) == [k * k for k in range(20)]
     with pytest.raises(ZeroDivisionError):
-        list(threads.each(lambda k: 1 // (k - 7), list(range(20))))
+        list(sums.each(lambda k: 1 // (k - 7), list(range(20))))
 
 
 def test_a_subclass_never_runs_the_stock_kernel(rng):

@@ -10,7 +10,7 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import Glad
 from stillspace.recipes import Facts, make_plan
 from stillspace.rows import STANDARD, MemoryRows
-from stillspace.rows.layout import Layout
+from stillspace.rows.sums import Layout
 from stillspace.run import run
 from stillspace.run.executors import compiled_loop
 

@@ -7,21 +7,23 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stillspace.kernels import lane_terms
+from stillspace.kernels import loops
 from stillspace.kernels.words import CARRY, HIGH, LARGEST, LOW, add_words
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
 from stillspace.parts.sampling import Poisson
 from stillspace.plans.release import Release
 from stillspace.rows import STANDARD, MemoryRows, Summation
-from stillspace.rows.layout import (
+from stillspace.rows.sums import (
     JOB_CELLS,
     LONGEST_BLOCK,
     LOOP_BLOCK,
     SPARSE_JOB,
+    ExactSum,
     Layout,
+    TreeSum,
     loop_chain_length,
 )
-from stillspace.rows.sums import ExactSum, TreeSum, sum_of
+from tests.conftest import sum_of
 
 
 def as_fraction(total: ExactSum) -> list[Fraction]:
@@ -191,7 +193,7 @@ def test_no_job_is_longer_than_what_is_charged_for(D, r):
     for block in (thin.block, LONGEST_BLOCK):  # made dense, or as they are stored
         assert 1 + block + -(-thin.job // block) <= STANDARD.chain
     assert STANDARD.job_cells == JOB_CELLS
-    assert lane_terms.WIDTH == LOOP_BLOCK
+    assert loops.BLOCK == LOOP_BLOCK
 
 
 def test_longer_chains_are_not_covered():

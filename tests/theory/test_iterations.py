@@ -124,8 +124,9 @@ def test_each_condition_begins_where_it_says(method, sigma):
         if s <= 0:
             return False, False, False
         tau, e = s / 4, (v2 - s * s) / 2
-        x = spread2 / (1 - theta) ** 2 / (2 * tau) * log(T * (T + 1) / (2 * lam))
-        u0, u1 = F0 / eta, F1 / eta - x
+        unit = spread2 / (1 - theta) ** 2 / (2 * tau)
+        x, y = unit * log(T * T / lam), unit * log(2 * T / lam)
+        u0, u1 = F0 / eta, F1 / eta - y
         stays = eta * x <= sqrt(1 - gamma**2) - F0
         if u1 <= max(s + e / (s - tau), 2 * s, sqrt(v2) + tau):
             return stays, False, False

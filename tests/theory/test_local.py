@@ -47,6 +47,12 @@ def test_lemma_1_the_gradient_pulls_towards_the_subspace(seed):
     assert (s * c).sum() >= c.min() * np.linalg.norm(E) - 1e-12
     every = np.concatenate([inner, outer])
     assert np.linalg.norm(G) ** 2 <= np.linalg.norm(every, 2) ** 2 / n + 1e-12
+    r = V.shape[1]
+    facts = local_stability(inner, outer, truth.T)
+    pull = facts.pull(np.linalg.norm(E), r)
+    assert np.linalg.norm(G) <= pull.gradient + 1e-12
+    assert np.mean(np.sum((every @ V) ** 2, axis=1)) <= pull.square + 1e-12
+    assert pull.gradient <= facts.gradient
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -84,27 +90,51 @@ def test_lemma_3_mean_and_spread_of_one_step(tangential, batch_size):
         ends.append(np.linalg.norm(sines(moved, data.components)))
     tilt = noise.tilt(eta, 2000, 1e-3)
     assert (tilt == 0.0) == tangential
-    drift = Drift.of(facts.drift(f), facts.gradient, noise, tilt)
+    drift = Drift.of(facts.pull(f, 2), noise, tilt)
     bound = f**2 - 2 * eta * drift.s * f + eta**2 * drift.energy
     squares = np.square(ends)
     assert squares.mean() <= bound + 6 * squares.std() / sqrt(2000)
-    assert np.std(ends) <= eta * drift.spread * (1 + 6 / sqrt(4000))
+    plain = drift.spread**2 + drift.square / drift.rows
+    assert np.std(ends) <= eta * sqrt(plain) * (1 + 6 / sqrt(4000))
+    for slack in (0.01, 0.1, 0.5):  # the moments that lemma 4 uses, within 6 standard errors
+        spread = drift.variance(slack)
+        assert plain <= spread <= drift.spread**2 + 1.0 / drift.rows
+        grown = np.exp(2.0 * slack / spread * (np.array(ends) - np.mean(ends)) / eta)
+        limit = np.exp(2.0 * slack**2 / spread)
+        assert grown.mean() <= limit + 6 * grown.std() / sqrt(2000)
     assert bound < f**2
 
 
 def test_lemma_4_the_walk_rarely_leaves_its_tail():
-    """W ← max(W, 0) − τ + spread·Z exceeds the tail for failure 0.05 in at most 5 % of 4000."""
+    """W ← max(W, 0) − τ + spread·Z leaves its bounds in at most 5 % of 4000 walks."""
     rng = np.random.default_rng(0)
     drift, slack, length = Drift(0.3, 1.0, 0.2), 0.1, 60
     W, worst = np.zeros(4000), np.zeros(4000)
     for _ in range(length):
         W = np.maximum(W, 0.0) - slack + 0.2 * rng.standard_normal(4000)
         worst = np.maximum(worst, W)
-    tail = drift.tail(slack, length, 0.05)
-    # Binomial: 5 standard errors above 5 % would be 0.067; the bound itself has room.
-    assert (worst > tail).mean() <= 0.05
-    assert (worst > tail / 4.0).mean() > 0.05
-    assert Drift(0.3, 1.0, 0.0).tail(slack, length, 0.05) == 0.0
+    way, end = drift.tails(slack, length, 0.05)
+    # Binomial: 5 standard errors above 5 % would be 0.067; the bounds themselves have room.
+    assert end < way
+    assert ((worst > way) | (end < W)).mean() <= 0.05
+    assert (worst > way / 4.0).mean() > 0.05
+    assert Drift(0.3, 1.0, 0.0).tails(slack, length, 0.05) == (0.0, 0.0)
+
+
+def test_bennetts_variance_against_its_definition():
+    """A walk whose steps are two-valued, as far from a normal as the batch's terms can be."""
+    b, square, slack = 20, 0.3, 0.05
+    drift = Drift(0.3, 1.0, 0.0, float(b), square)
+    variance = drift.variance(slack)
+    t, c = 2.0 * slack / variance, 2.0 / b
+    p = square / (4.0 + square)  # a term is 2/b with probability p, and its mean is 0
+    moment = p * np.exp(t * c) + (1 - p) * np.exp(-t * c * p / (1 - p))
+    assert p * c**2 + (1 - p) * (c * p / (1 - p)) ** 2 == pytest.approx(square / b**2)
+    assert moment**b <= np.exp(t**2 * variance / 2.0) * (1 + 1e-9)
+    assert square / b < variance < 0.5 / b
+    # So many standard deviations that jumps decide: Hoeffding's variance is what is left.
+    assert Drift(0.3, 1.0, 0.0, 20.0, 1.0).variance(0.9) == pytest.approx(1.0 / 20)
+    assert Drift(0.3, 1.0, 0.4).variance(0.1) == pytest.approx(0.16)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -18,9 +18,9 @@ from stillspace.audit.attacks import (
     PlanAttack,
     Target,
 )
-from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, trade_off
+from stillspace.audit.bounds import accuracy, clopper_pearson, one_run, trade_off
 from stillspace.audit.neighbours import Neighbours, candidates
-from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, count
+from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, best_threshold, count
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.plans.fixed import fingerprint
 from stillspace.plans.protocol import AnyPlan
@@ -34,7 +34,6 @@ _PILOT, _PILOT_RUNS = 4, 60
 """Runs a candidate: enough to measure information, or to see a score's mean."""
 _TASK, _STEPS = 200, 40
 """The most runs of one task, and the least number of tasks."""
-_THRESHOLDS = 400
 
 
 def audit(
@@ -372,7 +371,7 @@ def _bound(
     if name != "clopper-pearson":
         threshold = 0.0
         if not target.likelihood:
-            threshold = _best_threshold(
+            threshold = best_threshold(
                 scores[:split], coins[:split], lambda c: c.correct / max(c.runs, 1)
             )
             scores, coins = scores[split:], coins[split:]
@@ -385,20 +384,9 @@ def _bound(
             relation = guarantee.neighboring_relation
             epsilon = trade_off(*right, guarantee.event, relation, delta, level)[0]
         return Bound(name, epsilon, level, name == "trade-off", threshold, *right[::-1])
-    threshold = _best_threshold(
+    threshold = best_threshold(
         scores[:split], coins[:split], lambda c: clopper_pearson(c, delta, level)
     )
     counts = count(scores[split:], coins[split:], threshold)
     epsilon = clopper_pearson(counts, delta, level)
     return Bound(name, epsilon, level, False, threshold, counts.runs, counts.correct)
-
-
-def _best_threshold(scores: FloatArray, coins: Coins, value: Callable[[Counts], float]) -> float:
-    """Return the threshold that would have been best on these runs; the median if none was."""
-    tried = np.unique(np.quantile(scores, np.linspace(0.0, 1.0, _THRESHOLDS)))
-    between = (tried[1:] + tried[:-1]) / 2.0
-    values = np.array([value(count(scores, coins, t)) for t in between])
-    if not len(values) or values.max() <= 0.0:
-        return float(np.median(scores))
-    best = np.flatnonzero(values >= values.max() - 1e-12)
-    return float(between[best[len(best) // 2]])  # in the middle of equals, away from both sides

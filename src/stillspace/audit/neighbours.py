@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from stillspace._checks import described, is_word_of
 from stillspace._typing import FloatArray
-from stillspace.parts.sampling import All, Poisson, Sampling
-from stillspace.plans.fixed import GivenStart, RunStart
+from stillspace.parts.sampling import All, Poisson, RowPart, Sampling
 from stillspace.plans.protocol import AnyPlan
+from stillspace.plans.starts import GivenStart, RunStart
 from stillspace.rows import MemoryRows
 from stillspace.rows.maps import paired
 
@@ -138,7 +138,7 @@ def candidates(plan: AnyPlan, adversary: str, count: int) -> Iterator[Neighbours
 
 def _known(sampling: Sampling) -> bool:
     """Whether the other rows' selection is independent of the canary's, and may be shown."""
-    return isinstance(sampling, All | Poisson)
+    return isinstance(sampling, All | Poisson | RowPart)
 
 
 def table_size(plan: AnyPlan) -> int:

@@ -17,8 +17,14 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.audit.neighbours import Neighbours
 from stillspace.parts.queries import Query
-from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithReplacement
-from stillspace.plans.release import Observation, Release
+from stillspace.parts.sampling import (
+    All,
+    Poisson,
+    RowPart,
+    WithoutReplacement,
+    WithReplacement,
+)
+from stillspace.plans.release import PUBLIC, Observation, Release
 from stillspace.rows import Affine, MemoryRows, Sphere, through_view
 from stillspace.rows.maps import View
 
@@ -57,7 +63,7 @@ class WhiteBox:
             self._compare_tables(observation)
             return
         release, count = observation.release, len(observation.points)
-        query, copies = release.query, self._neighbours.copies
+        query, copies = release.query, self._copies(observation)
         base, swap = self._base(observation)
         R = observation.released.reshape(count, -1) * release.divisor - base
         t1 = copies * terms(query, self._ones, observation.points) - swap
@@ -77,14 +83,16 @@ class WhiteBox:
         The pairing is taken as known, which makes the adversary stronger than it is.
         """
         release = observation.release
-        if len(self.scores) != 1 or type(release.sampling) is not All:
-            msg = "Mapped rows are audited with one canary, and where all rows are read."
+        if len(self.scores) != 1 or type(release.sampling) not in PUBLIC:
+            msg = "Mapped rows are audited with one canary, and where it is public what is read."
             raise ValueError(msg)
+        chosen = None if observation.selections is None else observation.selections[0]
         sums = []
         with np.errstate(all="ignore"):
             for table in self._tables:
                 rows = through_view(MemoryRows.of(table), observation.view, observation.pairs)
-                sums.append([rows.add(release.query, p, None).ravel() for p in observation.points])
+                asked = [rows.add(release.query, p, chosen) for p in observation.points]
+                sums.append([found.ravel() for found in asked])
         without, with_one = np.array(sums)
         R = observation.released.reshape(len(observation.points), -1) * release.divisor - without
         weights = release.query.noise.precision.ravel() / _sigmas(observation)[:, None] ** 2
@@ -103,7 +111,7 @@ class WhiteBox:
         """Return the sums of the known rows, and the terms that a drawn canary replaces."""
         query, sampling = observation.release.query, observation.release.sampling
         known = self._neighbours.known
-        if isinstance(sampling, All | Poisson):
+        if isinstance(sampling, All | Poisson | RowPart):
             return self._summed(observation) if known is None else self._counted(observation), 0.0
         if known is None or len(known[0]) > 1:
             msg = (
@@ -135,6 +143,16 @@ class WhiteBox:
                 counts[k] = np.bincount(which[self._chosen(observation, k)], minlength=len(rows))
         found = terms(observation.release.query, rows, observation.points)
         return np.asarray(np.einsum("km,kms->ks", counts, found))
+
+    def _copies(self, observation: Observation) -> FloatArray:
+        """Return how many rows of each coin may be read, (coins, 1)."""
+        count, copies = len(self._ones), self._neighbours.copies
+        read = np.full(count, float(copies))
+        if isinstance(observation.release.sampling, RowPart):
+            assert observation.selections is not None
+            coin = (observation.selections[0] - len(self._neighbours.rest)) // copies
+            read[:] = np.bincount(coin[coin >= 0], minlength=count)
+        return read[:, None]
 
     def _chosen(self, observation: Observation, k: int) -> IntArray | None:
         """Return which known rows were drawn; whether the canary was stays secret."""

@@ -109,7 +109,6 @@ class ReadTable:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return int(self.X.shape[1])
 
 
@@ -129,14 +128,14 @@ def _delimiter(text: str | None) -> str | None:
 
 def check_there(file: Path) -> None:
     """Refuse a file that is not there; a folder of parts and standard input are allowed."""
-    if str(file) != STDIN and not file.exists():
+    if str(file) != STDIN and not file.exists() and not Path(str(file).split("::")[0]).exists():
         msg = f"{file} is not there; check the path."
         raise UsageError(msg)
 
 
 def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
     """Return the table in a file. `hidden`: the number of rows is secret."""
-    name = file.name.lower()
+    name = str(file).partition("::")[0].lower()  # FILE::KEY names a part of a file
     try:
         if str(file) == STDIN or name.endswith(TEXT):
             return _text(file, asked, hidden)
@@ -200,7 +199,6 @@ class _NamedInput:
     name = "standard input"
 
     def read(self, size: int = -1) -> bytes:
-        """Read bytes."""
         return sys.stdin.buffer.read(size)
 
     def __str__(self) -> str:

@@ -26,10 +26,33 @@ from stillspace.cli.data import (
 )
 from stillspace.cli.describe import facts_of, say_model
 from stillspace.cli.options import (
+    AlgorithmOption,
+    BatchSizeOption,
+    BudgetOption,
+    CenterOption,
+    ComponentsOption,
+    DeltaOption,
+    EpsilonOption,
+    ForceOption,
+    GroupsOption,
+    JournalOption,
+    KeyOption,
+    LabelValueOption,
+    ModelOption,
+    NIterOption,
+    PublicSizeOption,
+    RadiusOption,
+    RelationOption,
+    RowsPerPersonOption,
+    ScaleOption,
+    SketchOption,
+    SummaryOption,
+    WithoutPrivacyOption,
     check_count,
     check_loss,
     check_positive,
     check_public_size,
+    check_word,
     numbers,
     per_column,
     whole_number,
@@ -40,117 +63,33 @@ if TYPE_CHECKING:
     from stillspace.privacy import Budget
 
 
-# The options, in the order of --help.
-_Components = Annotated[
-    str, typer.Option("--components", "-r", help="Dimension of the subspace, or auto.")
-]
-_Model = Annotated[
-    Path, typer.Option("--out", "-o", metavar="MODEL.npz", help="File for the fitted model.")
-]
-_Epsilon = Annotated[
-    float | None,
-    typer.Option(help="Privacy loss to spend on this fit; 1 is a usual strong choice."),
-]
-_Delta = Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6). Far below 1/n.")]
-_Relation = Annotated[
-    str, typer.Option(help="replace-one, or add-or-remove-one (needs --public-size).")
-]
-_PublicSize = Annotated[
-    int | None, typer.Option(help="A public, rough number of rows, for add-or-remove-one.")
-]
-_RowsPerPerson = Annotated[int, typer.Option(help="Protect people who own up to this many rows.")]
-_Budget = Annotated[
-    Path | None,
-    typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
-]
-_Journal = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Keep every answer here, so that the same command goes on if it is killed; a private "
-        "fit needs --budget.",
-    ),
-]
-_WithoutPrivacy = Annotated[
-    bool,
-    typer.Option(
-        "--without-privacy", help="Fit RobustPCA: robust, but the model may give rows away."
-    ),
-]
-_Algorithm = Annotated[str, typer.Option(help="A named algorithm; a wrong name lists them.")]
-_NIter = Annotated[
-    int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
-]
-_BatchSize = Annotated[
-    int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
-]
 _CENTERS = ("auto", "private", "pairs", "median")
-_Center = Annotated[
-    str,
-    typer.Option(
-        help="auto finds the centre privately if the table is large enough; private, pairs or "
-        "median; none for 0; or public numbers: one, or one per column, with commas."
-    ),
-]
-_Radius = Annotated[
-    float | None,
-    typer.Option(help="For a private median: a public bound on the centre's distance from 0."),
-]
-_Sketch = Annotated[
-    str, typer.Option(help="auto, none, or the number of columns of a public projection.")
-]
-_Summary = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="variances, distances, scores (a map) or scree: a private summary, for a twentieth "
-        "of the budget each; or certificate, for a fifth; may be repeated."
-    ),
-]
-_LabelValue = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="With --label and --summary scores: a label that is public; repeat it for each. The "
-        "map is then released per label; all other labels are counted together."
-    ),
-]
-_Scale = Annotated[
-    str,
-    typer.Option(
-        help="auto finds the spread of every column privately if the table is large enough (with "
-        "--without-privacy: mad); private; none for 1; or public numbers: one, or one per "
-        "column, with commas."
-    ),
-]
-_Force = Annotated[bool, typer.Option("--force", help="Replace an existing model file.")]
-_Key = Annotated[
-    Path | None,
-    typer.Option("--key", metavar="KEY", help="Sign the model file (see stillspace key)."),
-]
 
 
 @command
 def fit(
     file: DataFile,
     *,
-    components: _Components,
-    model: _Model,
-    epsilon: _Epsilon = None,
-    delta: _Delta = None,
-    relation: _Relation = "replace-one",
-    public_size: _PublicSize = None,
-    rows_per_person: _RowsPerPerson = 1,
-    budget: _Budget = None,
-    journal: _Journal = None,
-    without_privacy: _WithoutPrivacy = False,
-    algorithm: _Algorithm = "auto",
-    n_iter: _NIter = None,
-    batch_size: _BatchSize = None,
-    center: _Center = "auto",
-    radius: _Radius = None,
-    sketch: _Sketch = "auto",
-    summary: _Summary = None,
-    label_value: _LabelValue = None,
-    scale: _Scale = "auto",
+    components: ComponentsOption,
+    model: ModelOption,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    relation: RelationOption = "replace-one",
+    public_size: PublicSizeOption = None,
+    rows_per_person: RowsPerPersonOption = 1,
+    budget: BudgetOption = None,
+    journal: JournalOption = None,
+    without_privacy: WithoutPrivacyOption = False,
+    algorithm: AlgorithmOption = "auto",
+    n_iter: NIterOption = None,
+    batch_size: BatchSizeOption = None,
+    groups: GroupsOption = "leave-out",
+    center: CenterOption = "auto",
+    radius: RadiusOption = None,
+    sketch: SketchOption = "auto",
+    summary: SummaryOption = None,
+    label_value: LabelValueOption = None,
+    scale: ScaleOption = "auto",
     columns: Columns = None,
     drop: Drop = None,
     id_column: Id = None,
@@ -159,8 +98,8 @@ def fit(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
-    force: _Force = False,
-    key: _Key = None,
+    force: ForceOption = False,
+    key: KeyOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
@@ -185,6 +124,7 @@ def fit(
         "sketch": sketch,
         "summaries": tuple(summary or ()),
         "labels": tuple(label_value) if label_value else None,
+        "groups": groups,
     }
     # What needs no library comes first, then what needs no table, then what needs its columns.
     _check_promise(private, without_privacy)
@@ -194,6 +134,7 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     check_positive("--radius", radius)
+    check_word("--groups", groups, ("leave-out", "keep"))
     if journal is not None and budget is None and not without_privacy:
         msg = "--journal needs --budget: the ledger counts what was published."
         raise UsageError(msg)
@@ -260,11 +201,13 @@ def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
         "rows_per_person": 1,
         "sketch": "auto",
         "summaries": (),
+        "groups": "leave-out",
     }
     if any(value != usual.get(name) for name, value in private.items()):
         msg = (
             "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size, --rows-per-person, --budget, --radius, --sketch and --summary."
+            "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups and "
+            "--summary."
         )
         raise UsageError(msg)
 

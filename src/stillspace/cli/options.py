@@ -1,10 +1,17 @@
-"""Checks of options that need neither a table nor a library: a wrong option is refused at once."""
+"""The options of `stillspace fit`, and checks that need neither a table nor a library.
+
+A wrong option is refused at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
+from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from stillspace._checks import (
     RELATIONS,
@@ -14,6 +21,103 @@ from stillspace._checks import (
     checked_whole,
 )
 from stillspace.cli.console import UsageError
+
+# The options, in the order of --help.
+ComponentsOption = Annotated[
+    str, typer.Option("--components", "-r", help="Dimension of the subspace, or auto.")
+]
+ModelOption = Annotated[
+    Path, typer.Option("--out", "-o", metavar="MODEL.npz", help="File for the fitted model.")
+]
+EpsilonOption = Annotated[
+    float | None,
+    typer.Option(help="Privacy loss to spend on this fit; 1 is a usual strong choice."),
+]
+DeltaOption = Annotated[
+    float | None, typer.Option(help="Default: min(n^-1.5, 1e-6). Far below 1/n.")
+]
+RelationOption = Annotated[
+    str, typer.Option(help="replace-one, or add-or-remove-one (needs --public-size).")
+]
+PublicSizeOption = Annotated[
+    int | None, typer.Option(help="A public, rough number of rows, for add-or-remove-one.")
+]
+RowsPerPersonOption = Annotated[
+    int, typer.Option(help="Protect people who own up to this many rows.")
+]
+BudgetOption = Annotated[
+    Path | None,
+    typer.Option(metavar="LEDGER", help="Charge this ledger (see stillspace budget)."),
+]
+JournalOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keep every answer here, so that the same command goes on if it is killed; a private "
+        "fit needs --budget.",
+    ),
+]
+WithoutPrivacyOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-privacy", help="Fit RobustPCA: robust, but the model may give rows away."
+    ),
+]
+AlgorithmOption = Annotated[str, typer.Option(help="A named algorithm; a wrong name lists them.")]
+NIterOption = Annotated[
+    int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
+]
+BatchSizeOption = Annotated[
+    int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
+]
+GroupsOption = Annotated[
+    str,
+    typer.Option(
+        help="leave-out takes groups of rows that sit together, away from the others, for "
+        "outliers; keep keeps all rows, for tables in which a group may be a real minority."
+    ),
+]
+CenterOption = Annotated[
+    str,
+    typer.Option(
+        help="auto finds the centre privately if the table is large enough; private, pairs or "
+        "median; none for 0; or public numbers: one, or one per column, with commas."
+    ),
+]
+RadiusOption = Annotated[
+    float | None,
+    typer.Option(help="For a private median: a public bound on the centre's distance from 0."),
+]
+SketchOption = Annotated[
+    str, typer.Option(help="auto, none, or the number of columns of a public projection.")
+]
+SummaryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="variances, distances, scores (a map) or scree: a private summary, for a twentieth "
+        "of the budget each; or certificate, for a fifth; may be repeated."
+    ),
+]
+LabelValueOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --label and --summary scores: a label that is public; repeat it for each. The "
+        "map is then released per label; all other labels are counted together."
+    ),
+]
+ScaleOption = Annotated[
+    str,
+    typer.Option(
+        help="auto finds the spread of every column privately if the table is large enough (with "
+        "--without-privacy: mad); private; none for 1; or public numbers: one, or one per "
+        "column, with commas."
+    ),
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing model file.")]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="KEY", help="Sign the model file (see stillspace key)."),
+]
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def plan(
 def _sketch_in_words(rows: int, epsilon: float, delta: float, memory: str) -> str:
     """Return to how many columns a fit projects wide rows, and what a limit on memory costs."""
     from stillspace._checks import checked_bytes  # noqa: PLC0415
-    from stillspace.estimators._width import auto_width, too_narrow, widest  # noqa: PLC0415
+    from stillspace.estimators._planning import auto_width, too_narrow, widest  # noqa: PLC0415
     from stillspace.privacy import mu_from_budget  # noqa: PLC0415
 
     width = auto_width(rows, mu_from_budget(epsilon, delta))

@@ -15,7 +15,8 @@ from stillspace._html import facts_in_html, facts_in_text
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._files import blocks
 from stillspace.estimators._summary import facts_of
-from stillspace.estimators._validation import check_kind, checked_array, checked_code
+from stillspace.estimators._tables import check_kind, checked_array
+from stillspace.estimators._validation import checked_code
 from stillspace.parts.geometry import oriented
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.privacy import Guarantee

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from warnings import warn
 
-from stillspace._checks import described
 from stillspace.exceptions import JournalError, NotAccountedError, ResumedWarning
 from stillspace.plans.fixed import Plan, fingerprint
 from stillspace.plans.staged import StagedPlan
@@ -33,24 +31,8 @@ class Paid:
     stated: tuple[str, ...] = ()
 
 
-def checked_journal(journal: Any) -> str | None:
-    """Return the absolute path of a journal, whose folder must be there."""
-    if journal is None:
-        return None
-    if not isinstance(journal, str | os.PathLike):
-        msg = f"journal must be a path or None, got {described(journal)}."
-        raise TypeError(msg)
-    path = os.path.abspath(os.fspath(journal))
-    if not os.path.isdir(os.path.dirname(path)):
-        msg = f"The folder of the journal {path} is not there; make it first."
-        raise JournalError(msg)
-    return path
-
-
-def check_private_journal(path: str | None, budget: Budget | None, algorithm: str) -> None:
+def check_private_journal(budget: Budget | None, algorithm: str) -> None:
     """Refuse a journal of a private fit that could not be resumed."""
-    if path is None:
-        return
     if budget is None:
         msg = (
             "A private fit that keeps a journal needs a budget: its ledger counts what was "

@@ -17,65 +17,38 @@ from stillspace._checks import (
     checked_bytes,
     checked_choice,
     checked_flag,
-    checked_positive,
-    checked_whole,
-    checked_words,
 )
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
 from stillspace.estimators._files import opened
-from stillspace.estimators._journal import check_private_journal, checked_journal, paid
-from stillspace.estimators._labels import check_labels
+from stillspace.estimators._journal import check_private_journal, paid
+from stillspace.estimators._planning import USUAL_MEMORY, planned
 from stillspace.estimators._source import FileTable, Source, source_of
-from stillspace.estimators._units import (
-    WORDS,
-    Units,
-    checked_bounds,
-    chosen_units,
-    has_given_start,
-    is_auto,
-    is_private,
-)
 from stillspace.estimators._validation import (
+    check_labels,
     checked_budget,
-    checked_code,
-    checked_components,
+    checked_journal,
     checked_public_size,
     checked_type,
-    checked_vector,
-)
-from stillspace.estimators._width import (
-    NARROWED_WIDTH,
-    SKETCH_WIDTH,
-    USUAL_MEMORY,
-    chosen_sketch,
-    narrowed_width,
 )
 from stillspace.exceptions import (
     AsItIsWarning,
     LeftOutWarning,
-    NotAccountedError,
     SeededNoiseWarning,
 )
 from stillspace.methods.newton.routes import error_in_words
 from stillspace.methods.pictures import ScoreMap, Scree
-from stillspace.plans.fixed import GivenStart, fingerprint
+from stillspace.plans.fixed import fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
-from stillspace.privacy import RELATIONS, Budget, Guarantee, mu_from_budget
-from stillspace.recipes import Facts, known_recipe
-from stillspace.recipes.fits import SUMMARIES, Standardised, distance_quantiles, plan_fit
-from stillspace.rows import Affine, Clip, LabelledRows, Pairs, Sketch, Sphere, label_codes
-from stillspace.rows.maps import View, width
+from stillspace.plans.starts import GivenStart
+from stillspace.privacy import RELATIONS, Budget, Guarantee
+from stillspace.recipes import known_recipe
+from stillspace.recipes.fits import distance_quantiles
+from stillspace.rows import LabelledRows, Sketch, label_codes
+from stillspace.rows.maps import affine_of
 from stillspace.rows.progress import progress
 from stillspace.run import Result, most_passes, run
-
-LARGEST_RADIUS = 1e300
-MOST_COMPONENTS = 10
-"""The largest number of components that n_components="auto" may choose."""
-
-NARROWS = ("auto", "dp-newton")
-"""Algorithms that narrow the rows of a sketch before they look for the subspace."""
 
 NONFINITE = ("center", "zero", "raise")
 """What happens to a cell that is NaN: it sits at the centre, its row counts as a zero row, or the
@@ -94,7 +67,7 @@ _COLLAPSED = (
 )
 _LEFT_OUT = (
     "About {:.1%} of the rows sit together, away from the others, and were left out as outliers; "
-    "if they are a real minority, use PrivatePCA, which keeps all rows. See left_out_."
+    "if they are a real minority, fit with groups='keep', which keeps all rows. See left_out_."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
@@ -141,14 +114,16 @@ class PrivateEstimator(SubspaceEstimator):
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
         checked_type("budget", self.budget, Budget)
         verbose, path = checked_flag("verbose", self.verbose), checked_journal(self.journal)
-        check_private_journal(path, self.budget, algorithm)
+        if path is not None:
+            check_private_journal(self.budget, algorithm)
         charged = self.budget is not None
         given = opened(X, self, hidden=hidden)
         source = source_of(given, hidden=hidden, finite=raising, charged=charged)
         check_labels(y, self.labels, source.shape[0], self.summaries)
         n = checked_public_size(relation, self.public_size, source.shape[0])
         epsilon, delta = checked_budget(self.epsilon, self.delta, n)
-        plan = self._plan(
+        plan = planned(
+            self,
             n,
             source.shape[1],
             (epsilon, delta),
@@ -196,153 +171,15 @@ class PrivateEstimator(SubspaceEstimator):
             warn(msg, SeededNoiseWarning, stacklevel=3)
         return self
 
-    def _plan(
-        self,
-        n: int,
-        D: int,
-        budget: tuple[float, float],
-        algorithm: str,
-        options: Mapping[str, Any],
-        calibration: str,
-        norm_bound: float | None,
-        cut_pairs: bool,
-        memory: int = USUAL_MEMORY,
-    ) -> StagedPlan:
-        """Return the plan of the whole fit, from public facts alone."""
-        pairs = isinstance(self.center, str) and self.center == "pairs"
-        size, mu = n // 2 if pairs else n, mu_from_budget(*budget)
-        sketch = self._chosen_sketch(D, size, mu, algorithm, memory)
-        plain = algorithm == "ptr" or calibration != "honest" or has_given_start(options)
-        units = chosen_units(
-            self.center, self.scale, mu=mu, n=size, D=D, wide=sketch is not None, plain=plain
-        )
-        view = self._view(units, D, sketch, pairs, norm_bound)
-        columns = width(view, D)
-        facts = self._facts(size, columns, *budget, calibration, pairs)
-        narrows = algorithm in NARROWS and sketch is not None
-        return plan_fit(
-            algorithm,
-            facts,
-            options,
-            view,
-            D,
-            standardised=self._standardised(units, D, pairs, sketch),
-            radius=self._checked_radius(sketch),
-            cut_pairs=cut_pairs,
-            narrowed=narrowed_width(columns, facts.r) if narrows else None,
-            summaries=checked_words("summaries", self.summaries, SUMMARIES),
-        )
-
     def _memory_of(self, source: Source) -> int:
         """Return the memory from which the widest sketch follows: a public fact."""
         if isinstance(source, FileTable):
             return source.table.memory
         return USUAL_MEMORY if self.memory is None else checked_bytes("memory", self.memory)
 
-    def _view(
-        self, units: Units, D: int, sketch: Sketch | None, pairs: bool, norm_bound: float | None
-    ) -> View:
-        """Return what is done to a row, as far as it is known before the fit."""
-        if pairs and self.neighboring_relation != "replace-one":
-            msg = (
-                "center='pairs' is private under replace-one only (a row more would change all "
-                "pairs); use neighboring_relation='replace-one' or another centre."
-            )
-            raise NotAccountedError(msg)
-        found = pairs or self._finds_median or is_private(units.center)
-        scale = None if is_private(units.scale) else units.scale
-        words = (*WORDS, "pairs", "median")
-        affine = Affine.of(
-            None if found else checked_vector("center", units.center, D, words=words),
-            checked_vector("scale", scale, D, positive=True, words=WORDS),
-            checked_code("missing_code", self.missing_code),
-            holes=self.nonfinite == "center",
-        )
-        bound = Sphere() if norm_bound is None else Clip(norm_bound)
-        middle = (Pairs(),) if pairs else ()
-        return (affine, *middle, *(() if sketch is None else (sketch,)), bound)
-
-    def _standardised(
-        self, units: Units, D: int, pairs: bool, sketch: Sketch | None
-    ) -> Standardised | None:
-        """Return what is to be found privately for every column, if anything is."""
-        bounds = checked_bounds(self.bounds, D)
-        wanted = Standardised(is_private(units.center), is_private(units.scale), bounds)
-        if not wanted.center and not wanted.scale:
-            if bounds is not None and not (is_auto(self.center) and is_auto(self.scale)):
-                msg = "bounds help to find a private center or scale; leave them out."
-                raise ValueError(msg)
-            return None
-        if pairs or sketch is not None or self._finds_median:
-            other = "a sketch" if sketch is not None else f"center={self.center!r}"
-            msg = (
-                f"scale='private' does not go with {other}; use center='private' and "
-                "sketch=None, or give the scale as public numbers."
-            )
-            raise ValueError(msg)
-        return wanted
-
-    @property
-    def _finds_median(self) -> bool:
-        return isinstance(self.center, str) and self.center == "median"
-
-    def _checked_radius(self, sketch: Sketch | None) -> float | None:
-        """Return the public bound on the centre's distance, if the centre is to be found."""
-        if not self._finds_median:
-            if self.radius is not None:
-                msg = "radius is for center='median'; leave it out."
-                raise ValueError(msg)
-            return None
-        if self.radius is None:
-            msg = (
-                "center='median' needs radius, a public bound on the distance of the centre "
-                "from the origin (after scale)."
-            )
-            raise ValueError(msg)
-        radius = checked_positive("radius", self.radius)
-        if radius > LARGEST_RADIUS:
-            msg = f"radius must be at most {LARGEST_RADIUS:g}, got {radius:g}."
-            raise ValueError(msg)
-        if sketch is not None:
-            msg = (
-                "center='median' of so many columns would be noise alone; use center='pairs', a "
-                "public vector, or sketch=None."
-            )
-            raise ValueError(msg)
-        return radius
-
-    def _chosen_sketch(
-        self, D: int, size: int, mu: float, algorithm: str, memory: int
-    ) -> Sketch | None:
-        factor = NARROWED_WIDTH if algorithm in NARROWS else SKETCH_WIDTH
-        return chosen_sketch(self.sketch, D, size, mu, factor, memory)
-
-    def _facts(
-        self, size: int, columns: int, epsilon: float, delta: float, calibration: str, pairs: bool
-    ) -> Facts:
-        """Return the public facts that all plans depend on."""
-        choose = isinstance(self.n_components, str) and self.n_components == "auto"
-        most = min(MOST_COMPONENTS, columns - 1, size)
-        wanted = most if choose else self.n_components
-        unit = "pairs of rows" if pairs else "rows"
-        return Facts(
-            n=size,
-            D=columns,
-            r=checked_components(wanted, columns, size, unit),
-            choose_components=choose,
-            epsilon=epsilon,
-            delta=delta,
-            relation=self.neighboring_relation,  # type: ignore[arg-type]
-            rows_per_person=checked_whole("rows_per_person", self.rows_per_person),
-            calibration=calibration,  # type: ignore[arg-type]
-            unit=unit,
-            n_labels=0 if self.labels is None else len(self.labels),
-        )
-
     def _set_result(self, result: Result, plan: StagedPlan) -> None:
         """Set what was found and what else was released, always the same attributes."""
-        affine = result.view[0]
-        assert isinstance(affine, Affine)
+        affine = affine_of(result.view)
         sketches = [row_map for row_map in result.view if isinstance(row_map, Sketch)]
         self.sketch_ = sketches[0] if sketches else None
         self.components_ = np.ascontiguousarray(result.V.T)
@@ -357,8 +194,7 @@ class PrivateEstimator(SubspaceEstimator):
     @staticmethod
     def _collapsed(result: Result) -> bool:
         """Whether the releases show rows along one line, in units that were not standardised."""
-        affine, moment = result.view[0], result.moment
-        assert isinstance(affine, Affine)
+        affine, moment = affine_of(result.view), result.moment
         if moment is None or affine.scale is not None or result.V.shape[1] < 2:
             return False
         return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED)
@@ -440,7 +276,8 @@ class PrivateEstimator(SubspaceEstimator):
         given = isinstance(getattr(plan.main, "start", None), GivenStart)
         stated = [
             "each person owns one row" if k == 1 else f"each person owns at most {k} rows",
-            f"the number of rows, {n}, is public"
+            f"the number of rows, {n}, is public, and so is their order: the table was not sorted "
+            "by what its rows hold (shuffle such a table first)"
             if self.neighboring_relation == "replace-one"
             else f"public_size={n} is public knowledge and there are at most {ROW_MARGIN * n} rows",
         ]

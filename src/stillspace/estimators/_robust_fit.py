@@ -27,8 +27,9 @@ from stillspace.estimators._sampling import (
 from stillspace.parts.geometry import TopEigenvectors, oriented
 from stillspace.parts.queries import IrlsPower, ReweightedMoment
 from stillspace.parts.stops import Converged, Never, Settled
-from stillspace.plans.fixed import GivenStart, MomentStart, Plan
+from stillspace.plans.fixed import Plan
 from stillspace.plans.release import Observation, Witness
+from stillspace.plans.starts import GivenStart, MomentStart
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import Result, run

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from stillspace._checks import checked_whole
 from stillspace.estimators._files import check_table
-from stillspace.estimators._validation import (
+from stillspace.estimators._tables import (
     as_array,
     checked_array,
     checked_shape,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import AnyArray
+from stillspace.rows.stored import compressed
 
 _INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
@@ -37,7 +38,7 @@ def sparse_rows(X: Any) -> Any:
     """Return a checked sparse array as compressed rows (CSR)."""
     check_sparse(X)
     try:
-        return X.tocsr()
+        return compressed(X)
     except (TypeError, ValueError, OverflowError):  # the message would show the value
         msg = (
             f"X is a sparse array ({X.format}) with a value that is not a real number; encode or "

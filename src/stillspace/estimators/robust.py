@@ -15,26 +15,27 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from stillspace._checks import checked_flag, described
+from stillspace._checks import checked_choice, checked_flag, described
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
 from stillspace.estimators._files import check_cells, opened, robust_table
-from stillspace.estimators._journal import checked_journal
 from stillspace.estimators._robust_fit import Done, Task, fitted, fitted_with_holes, shifted_center
 from stillspace.estimators._sampling import (
     CENTERS,
     shifted,
 )
-from stillspace.estimators._validation import (
+from stillspace.estimators._tables import (
     as_array,
     check_finite,
     checked_array,
-    checked_choice,
+    checked_shape,
+    stated_shape,
+)
+from stillspace.estimators._validation import (
     checked_code,
     checked_components,
-    checked_shape,
+    checked_journal,
     checked_vector,
-    stated_shape,
 )
 from stillspace.exceptions import DisagreementWarning
 from stillspace.parts.noise import seeded_generator

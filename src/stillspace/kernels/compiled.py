@@ -12,8 +12,8 @@ from stillspace._typing import FloatArray
 from stillspace.kernels.jit import jit
 from stillspace.kernels.jobs import by_component, filled, measured
 from stillspace.kernels.lane_sums import totals
-from stillspace.kernels.lanes import LANES, add, constant, load, multiply, store
-from stillspace.kernels.tiles import group_scores, residual
+from stillspace.kernels.lanes import LANES, constant, store
+from stillspace.kernels.tiles import group_scores, residual, squares_of_row
 
 
 def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
@@ -50,11 +50,8 @@ def _squares(A: FloatArray, b: int, D: int, out: FloatArray) -> None:
     """Write the sums of squares of the rows of A (b, D)."""
     zero = constant(0.0)
     for i in range(b):
-        total = zero
-        for at in range(i * D, (i + 1) * D, LANES):
-            a = load(A, at)
-            total = add(total, multiply(a, a))
-        store(out, i, totals(total, zero, zero, zero, zero, zero, zero, zero))
+        square = squares_of_row(A, i * D, D)
+        store(out, i, totals(square, zero, zero, zero, zero, zero, zero, zero))
 
 
 def column_norms(A: FloatArray) -> FloatArray:

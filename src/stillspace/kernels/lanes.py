@@ -1,9 +1,8 @@
-"""Eight numbers as one value inside compiled code: one for each of eight rows.
+"""Eight numbers as one value inside compiled code.
 
 Numba leaves vector instructions to the compiler's guess, which fails on short loops. These
 primitives state them. Each is the IEEE operation on every lane, so a lane's bits are those of
-plain scalar code in the same order, on any processor and in any lane (SPEC 4 a): eight rows cost
-what one costs, and no row sees another.
+plain scalar code in the same order, on any processor and in any lane (SPEC 4 a).
 
 Arrays are addressed by flat offsets from their first entry and must be C-contiguous float64.
 """
@@ -44,7 +43,6 @@ __all__ = [
     "store",
     "subtract",
     "total",
-    "transpose",
     "where_below",
     "where_number",
     "where_unequal",
@@ -54,7 +52,6 @@ LANES = 8
 """As wide as the widest vector register; narrower machines take two or four for one."""
 
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
-_QUAD = ir.VectorType(ir.DoubleType(), 4)
 _I32 = ir.IntType(32)
 
 
@@ -251,50 +248,6 @@ def _total(_: Any, a: Any) -> Any:  # noqa: ARG001
     return types.float64(_lanes), generate
 
 
-def _transpose(
-    _: Any,
-    source: Any,
-    rows: Any,  # noqa: ARG001
-    target: Any,
-    offset: Any,  # noqa: ARG001
-    stride: Any,  # noqa: ARG001
-) -> Any:
-    """`transpose(source, rows, target, offset, stride)`: four columns of eight rows.
-
-    The four entries of `source` from each of the eight offsets in the tuple `rows` on become
-    lanes at offset, offset + stride, … of `target`.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kinds = signature.args
-
-        def quad(offset: Any) -> Any:
-            address = _entry(context, builder, kinds[0], args[0], offset)
-            return builder.load(builder.bitcast(address, _QUAD.as_pointer()), align=8)
-
-        def mix(a: Any, b: Any, *lanes: int) -> Any:
-            mask = ir.Constant(ir.VectorType(_I32, len(lanes)), list(lanes))
-            return builder.shuffle_vector(a, b, mask)
-
-        def columns(a: Any, b: Any, c: Any, d: Any) -> list[Any]:
-            even, odd = (0, 4, 2, 6), (1, 5, 3, 7)
-            pairs = [(mix(a, b, *half), mix(c, d, *half)) for half in (even, odd)]
-            lower = [mix(*pair, 0, 1, 4, 5) for pair in pairs]
-            return lower + [mix(*pair, 2, 3, 6, 7) for pair in pairs]
-
-        quads = [quad(offset) for offset in cgutils.unpack_tuple(builder, args[1], LANES)]
-        at = args[3]
-        for first, second in zip(columns(*quads[:4]), columns(*quads[4:]), strict=True):
-            address = _entry(context, builder, kinds[2], args[2], at)
-            lanes = mix(first, second, *range(LANES))
-            builder.store(lanes, builder.bitcast(address, _VECTOR.as_pointer()), align=8)
-            at = builder.add(at, args[4])
-        return context.get_dummy_value()
-
-    tuple_of_rows = types.UniTuple(types.intp, LANES)
-    return types.none(source, tuple_of_rows, target, types.intp, types.intp), generate
-
-
 load: Callable[..., Any] = intrinsic(_load)
 store: Callable[..., None] = intrinsic(_store)
 spread: Callable[..., Any] = intrinsic(_spread_entry)
@@ -314,4 +267,3 @@ where_below: Callable[..., Any] = intrinsic(_where_below)
 where_number: Callable[..., Any] = intrinsic(_where_number)
 where_unequal: Callable[..., Any] = intrinsic(_where_unequal)
 total: Callable[..., float] = intrinsic(_total)
-transpose: Callable[..., None] = intrinsic(_transpose)

@@ -174,9 +174,13 @@ def _fill(
     return done, at, _DONE
 
 
+_ALL_ONES = np.uint64(2**64 - 1)
+"""As NumPy's type: it takes longer to look at a whole number of Python than to draw 40 words."""
+
+
 def _words(rng: np.random.Generator, count: int) -> WordArray:
     # not random_raw: that has 32 random bits only for some generators
-    return rng.integers(0, 2**64, size=count, dtype=np.uint64)
+    return rng.integers(0, _ALL_ONES, size=count, dtype=np.uint64, endpoint=True)
 
 
 def _extra(rng: np.random.Generator) -> tuple[int, int, int]:

@@ -4,9 +4,9 @@ They do what `run` does with `Release.apply`, the geometry and the output, for t
 plans: GLAD with the polar step, REAPER with water-filling or the entropic mirror. Draws are never
 made here: a chunk gets stacked draws and returns how many it used.
 
-Rows come as a three-dimensional array. Full batch: blocks (m, D, WIDTH), rows as columns, the
-last block filled up with zero rows. Sampled: (1, n + 1, D), so that a row is one stretch of memory,
-the last a zero row. D is filled up with zeros to a multiple of 4.
+Rows come as they lie in a table, (n + 1, D): D filled up with zeros to a multiple of 8, and a zero
+row at the end that fills up blocks. Blocks of rows are copied and added up as in every other pass
+(`tiles`, `passes`).
 `offsets` and `chosen` hold the selections of all iterations (`chosen[offsets[k]:offsets[k + 1]]`);
 no offsets means all rows. `noise` has no iterations where there is none. `trace` (iterations, 2, …)
 is filled with the point before each step and what was released there; of no entries, it is not.
@@ -20,36 +20,26 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jit import jit, part
-from stillspace.kernels.lane_terms import WIDTH, add_glad, gather, scaled_residuals
-from stillspace.kernels.lanes import LANES, load, total
+from stillspace.kernels.jobs import ORTHONORMAL, filled
+from stillspace.kernels.lanes import load, multiply, root, spread, store, subtract
+from stillspace.kernels.passes import GLAD, add_terms, clipped
 from stillspace.kernels.small import mirror_step, polar_rows, rebuild, water_fill
+from stillspace.kernels.tiles import eight_totals, project_out, squares_of_row
+
+BLOCK = 96
+"""Rows in a block: with its residuals it stays in the first cache up to some twenty columns."""
 
 WATER_FILLING, CAPPED_MIRROR, RESCALED_MIRROR = 0, 1, 2
 
 _LARGEST_INDEX = 2.0**62  # as in stillspace.parts.noise
 
 
-def padded(size: int, multiple: int) -> int:
-    """Return the smallest multiple that is not below `size`."""
-    return -(-size // multiple) * multiple
-
-
-def as_blocks(X: FloatArray, D: int) -> FloatArray:
-    """Return rows (n, D') as blocks (m, D, WIDTH) for full batches, zeros where D > D'."""
+def as_table(X: FloatArray) -> FloatArray:
+    """Return rows (n, D') as (n + 1, D): D' filled up with zeros, and a zero row at the end."""
     n, columns = X.shape
-    blocks = np.zeros((-(-n // WIDTH), D, WIDTH))
-    for k, block in enumerate(blocks):
-        part = X[k * WIDTH : (k + 1) * WIDTH].T
-        block[:columns, : part.shape[1]] = part
-    return blocks
-
-
-def as_stretches(X: FloatArray, D: int) -> FloatArray:
-    """Return rows (n, D') as (1, n + 1, D) for sampled batches, zeros where D > D'."""
-    n, columns = X.shape
-    stretches = np.zeros((1, n + 1, D))
-    stretches[0, :n, :columns] = X
-    return stretches
+    table = np.zeros((n + 1, filled(columns)))
+    table[:n, :columns] = X
+    return table
 
 
 @jit
@@ -82,6 +72,81 @@ def _push_matrix(average: FloatArray, P: FloatArray, weight: float) -> None:
             average[d, e] += (P[d, e] - average[d, e]) * weight
 
 
+@part
+def _gather(
+    rows: FloatArray, chosen: IntArray, start: int, stop: int, D: int, X: FloatArray
+) -> int:
+    """Copy rows start…stop − 1, or those that `chosen` has there, to X (b, D); return b.
+
+    b is a multiple of 8: zero rows, whose terms are exactly zero, fill up the block.
+    """
+    count = stop - start
+    b = (count + 7) // 8 * 8
+    for i in range(b):
+        at = rows.shape[0] - 1
+        if i < count:
+            at = chosen[start + i] if chosen.size > 0 else start + i
+        for d in range(0, D, 8):
+            store(X, i * D + d, load(rows, at * D + d))
+    return b
+
+
+@part
+def _residuals_to_matrix(
+    X: FloatArray, x: int, D: int, P: FloatArray, n: int, R: FloatArray
+) -> None:
+    """Write `x − Px` to R for the four rows X[x:] of n columns, P symmetric (n, D)."""
+    x1, x2, x3 = x + D, x + 2 * D, x + 3 * D
+    for d in range(0, D, 8):
+        e0, e1, e2, e3 = load(X, x + d), load(X, x1 + d), load(X, x2 + d), load(X, x3 + d)
+        for j in range(n):
+            p = load(P, j * D + d)
+            e0 = subtract(e0, multiply(p, spread(X, x + j)))
+            e1 = subtract(e1, multiply(p, spread(X, x1 + j)))
+            e2 = subtract(e2, multiply(p, spread(X, x2 + j)))
+            e3 = subtract(e3, multiply(p, spread(X, x3 + j)))
+        store(R, x + d, e0)
+        store(R, x1 + d, e1)
+        store(R, x2 + d, e2)
+        store(R, x3 + d, e3)
+
+
+@part
+def _is_orthonormal(V: FloatArray) -> bool:
+    """Whether the rows of V are orthonormal, as `jobs.near_of` asks."""
+    for i in range(V.shape[0]):
+        for j in range(i + 1):
+            apart = -1.0 if i == j else 0.0
+            for d in range(V.shape[1]):
+                apart += V[i, d] * V[j, d]
+            if not abs(apart) <= ORTHONORMAL:
+                return False
+    return True
+
+
+@jit
+def scaled_residuals(
+    X: FloatArray, b: int, D: int, P: FloatArray, n: int, floor: float, R: FloatArray,
+    work: FloatArray,
+) -> None:  # fmt: skip
+    """Write `w (x − Px)`, w as in REAPER's term, to R (b, D) for the rows X (b, D) of n columns.
+
+    P (n, D) is symmetric, filled up with zeros. `work` has 136 entries.
+    """
+    for i in range(0, b, 8):
+        _residuals_to_matrix(X, i * D, D, P, n, R)
+        _residuals_to_matrix(X, (i + 4) * D, D, P, n, R)
+        for k in range(8):
+            store(work, 8 * k, squares_of_row(R, (i + k) * D, D))
+            store(work, 64 + 8 * k, squares_of_row(X, (i + k) * D, D))
+        distance = root(eight_totals(work, 0))
+        store(work, 128, clipped(distance, eight_totals(work, 64), floor, math.inf))
+        for k in range(8):
+            weight = spread(work, 128 + k)
+            for at in range((i + k) * D, (i + k + 1) * D, 8):
+                store(R, at, multiply(load(R, at), weight))
+
+
 @jit
 def glad_polar(
     rows: FloatArray,
@@ -91,41 +156,36 @@ def glad_polar(
     spacings: FloatArray,
     steps: FloatArray,
     first: int,
-    facts: tuple[int, int, float, float],
+    facts: tuple[int, int, float, float, float],
     V: FloatArray,
     average: FloatArray,
     trace: FloatArray,
 ) -> int:
     """Run GLAD with the polar step over a chunk; return the number of draws used.
 
-    `facts` are D, r, the floor and the public divisor. `V` (r, D) is padded with zeros to an even
-    r and a D that is a multiple of 4; it and `average` (D, D), if that has entries, are updated.
+    `facts` are D, r, the floor, the limit `near` of `passes` and the public divisor. `V` (r, D),
+    filled up with zeros, and `average` (D, D), if that has entries, are updated.
     """
-    D, r, floor, divisor = facts
-    r_padded, D_padded = V.shape
-    data = rows.reshape(-1)
-    block = np.empty(D_padded * WIDTH)
-    work = (
-        np.empty(r_padded * WIDTH),
-        np.empty(D_padded * WIDTH),
-        np.empty(WIDTH),
-        np.empty(WIDTH),
-    )
-    sums = np.empty(r_padded * D_padded * LANES)
-    moved, J = np.zeros((r, D_padded)), np.empty((r, r))
+    D, r, floor, near, divisor = facts
+    width, used, basis = V.shape[1], r + r % 2, V.reshape(-1)
+    block, sums = np.empty(BLOCK * width), np.empty(used * width + 16 + used * used)
+    work = np.zeros(4 * used * BLOCK + width + 16 + 64 * (r + 1))
+    moved, J = np.zeros((r, width)), np.empty((r, r))
     sampled = offsets.size > 0
     for k in range(steps.size):
         sums[:] = 0.0
-        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, data.size // D_padded)
-        for start in range(low, high, WIDTH):
-            X, at, b = data, start * D_padded, min(WIDTH, high - low)
-            if sampled:
-                X, at = block, 0
-                b = gather(data, D_padded, chosen, start, min(start + WIDTH, high), block)
-            add_glad(X, at, b, V, floor, work, sums)
+        distinct = near if _is_orthonormal(V) else math.inf
+        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, rows.shape[0] - 1)
+        for start in range(low, high, BLOCK):
+            b = _gather(rows, chosen, start, min(start + BLOCK, high), width, block)
+            add_terms(
+                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums
+            )
+        if distinct < math.inf:
+            project_out(sums, basis, width, r, work)
         for j in range(r):
             for d in range(D):
-                g = total(load(sums, (j * D_padded + d) * LANES))
+                g = sums[j * width + d]
                 if noise.shape[0] > 0:
                     g = _on_lattice(g, noise[k, d, j], spacings[k])
                 if trace.size > 0:
@@ -159,23 +219,21 @@ def reaper(
     `dual` (of no entries otherwise), and `average`, if that has entries, are updated: all (D, D).
     """
     D, r, floor, divisor = facts
-    D_padded = rows.shape[2] if offsets.size > 0 else rows.shape[1]
-    data = rows.reshape(-1)
-    block = np.empty(D_padded * WIDTH)
-    R, S, N = np.empty(D * WIDTH), np.empty(WIDTH), np.empty(WIDTH)
-    half, part = np.empty((D, D)), np.empty((D, D))
+    width = rows.shape[1]
+    block, R = np.empty(BLOCK * width), np.empty(BLOCK * width)
+    wide, work = np.zeros((D, width)), np.empty(136)
+    half, part = np.empty((width, width)), np.empty((width, width))
     state = P if geometry == WATER_FILLING else dual
     sampled = offsets.size > 0
     for k in range(steps.size):
         half[:] = 0.0
-        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, data.size // D_padded)
-        for start in range(low, high, WIDTH):
-            X, at, b = data, start * D_padded, min(WIDTH, high - low)
-            if sampled:
-                X, at = block, 0
-                b = gather(data, D_padded, chosen, start, min(start + WIDTH, high), block)
-            scaled_residuals(X, at, b, P, floor, (R, S, N))
-            np.dot(R[: D * b].reshape((D, b)), X[at : at + D * b].reshape((D, b)).T, part)
+        wide[:, :D] = P
+        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, rows.shape[0] - 1)
+        for start in range(low, high, BLOCK):
+            b = _gather(rows, chosen, start, min(start + BLOCK, high), width, block)
+            scaled_residuals(block, b, width, wide.reshape(-1), D, floor, R, work)
+            size = b * width
+            np.dot(R[:size].reshape((b, width)).T, block[:size].reshape((b, width)), part)
             half += part
         for d in range(D):
             for e in range(d + 1):

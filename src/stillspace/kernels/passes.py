@@ -44,7 +44,7 @@ GLAD, IRLS, SCORES, NEWTON = 0, 1, 2, 3
 
 
 @part
-def _clipped(distance: Any, square: Any, floor: float, cut: float) -> Any:
+def clipped(distance: Any, square: Any, floor: float, cut: float) -> Any:
     """Return `1/max(distance, floor)`, lowered so that times `distance · size` it is at most 1.
 
     Mathematically the clip never acts; it keeps the bound when V is orthonormal only up to
@@ -143,7 +143,7 @@ def weigh_group(
         weight = where_below(distance, constant(cut), weight)
         number = smaller(distance, constant(cut))
     else:
-        weight = _clipped(distance, squares_of(work, i, r, b), floor, cut)
+        weight = clipped(distance, squares_of(work, i, r, b), floor, cut)
     if kind == NEWTON:
         number = _curvature(distance, weight, cap, kind, work, i, c, u, r, b)
     for j in range(r):

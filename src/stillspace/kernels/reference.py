@@ -6,8 +6,7 @@ one, so what a row gives is bitwise independent of its position, of its block, o
 and of their number (SPEC 4 a). Matrix products, whose low bits depend on shape, never touch a
 row's scores, distance or residual.
 
-A sum over coordinates is made in eight parts (`tiles`). The compiled loops, which keep eight rows
-side by side, add up the coordinates of a row one after another: `parts=1`.
+A sum over coordinates is made in eight parts (`tiles`).
 """
 
 from collections.abc import Iterable
@@ -17,34 +16,32 @@ import numpy as np
 from stillspace._typing import AnyArray, FloatArray
 
 
-def _in_parts(products: Iterable[FloatArray], parts: int) -> FloatArray:
+def _in_parts(products: Iterable[FloatArray]) -> FloatArray:
     """Return the sum of what the coordinates give, in parts that are then added as neighbours."""
-    sums: list[FloatArray | float] = [0.0] * parts
+    sums: list[FloatArray | float] = [0.0] * 8
     for d, product in enumerate(products):
-        sums[d % parts] = sums[d % parts] + product
+        sums[d % 8] = sums[d % 8] + product
     while len(sums) > 1:
         sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
     return np.asarray(sums[0])
 
 
-def scores(XT: FloatArray, V: FloatArray, parts: int = 8) -> FloatArray:
+def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
     """Return `y = Vᵀx` (r, b)."""
-    return _in_parts((v[:, None] * x for v, x in zip(V, XT, strict=True)), parts)
+    return _in_parts((v[:, None] * x for v, x in zip(V, XT, strict=True)))
 
 
-def squared_norms(XT: FloatArray, parts: int = 8) -> FloatArray:
+def squared_norms(XT: FloatArray) -> FloatArray:
     """Return the squared Euclidean norm of each column."""
-    return _in_parts((x * x for x in XT), parts)
+    return _in_parts(x * x for x in XT)
 
 
-def residual_to_basis(
-    XT: FloatArray, V: FloatArray, parts: int = 8
-) -> tuple[FloatArray, FloatArray]:
+def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return `R = x − V y` (D, b) and `y = Vᵀx` (r, b), the residual computed directly.
 
     The direct form reaches 1e-14 where `√(‖x‖² − ‖y‖²)` stops at 1e-10.
     """
-    Y = scores(XT, V, parts)
+    Y = scores(XT, V)
     R = XT.copy()
     for j in range(V.shape[1]):
         R -= V[:, j][:, None] * Y[j]
@@ -97,14 +94,14 @@ def glad_terms(
     return np.array([projected(x[:, None] * w, V) for x, w in zip(X.T, weighed.T, strict=True)])
 
 
-def residual_to_matrix(XT: FloatArray, P: FloatArray, parts: int = 8) -> FloatArray:
+def residual_to_matrix(XT: FloatArray, P: FloatArray) -> FloatArray:
     """Return `R = x − P x` (D, b) for a symmetric matrix P."""
-    return np.asarray(XT - scores(XT, P.T, parts))
+    return np.asarray(XT - scores(XT, P.T))
 
 
-def column_norms(A: FloatArray, parts: int = 8) -> FloatArray:
+def column_norms(A: FloatArray) -> FloatArray:
     """Return the Euclidean norm of each column, for columns within the unit ball."""
-    return np.asarray(np.sqrt(squared_norms(A, parts)), dtype=np.float64)
+    return np.asarray(np.sqrt(squared_norms(A)), dtype=np.float64)
 
 
 def unit_columns(XT: FloatArray, norm_bound: float) -> FloatArray:

@@ -119,6 +119,16 @@ def _store_four(A: FloatArray, at: int, a: Any, b: Any, c: Any, d: Any) -> None:
 
 
 @part
+def squares_of_row(X: FloatArray, x: int, D: int) -> Any:
+    """Return the eight parts of the sum of squares of the row X[x:]."""
+    square = constant(0.0)
+    for at in range(x, x + D, 8):
+        a = load(X, at)
+        square = add(square, multiply(a, a))
+    return square
+
+
+@part
 def residual(
     X: FloatArray, x: int, D: int, V: FloatArray, r: int, Y: FloatArray, y: int, b: int,
     R: FloatArray, to: int,

@@ -19,8 +19,7 @@ from stillspace._typing import FloatArray
 from stillspace.methods.spectrum import Spectrum, count_components
 from stillspace.parts.queries import DistanceCounts, SecondMoment
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-from stillspace.rows.levels import levels
-from stillspace.rows.maps import LeaveOut, Lengths
+from stillspace.rows.maps import LeaveOut, Lengths, levels
 
 LEAST, WIDE, WIDE_BINS = -1024, 8, 257
 """Where wide bins begin (the logarithm of a length, base 2), their width in octaves and number. No

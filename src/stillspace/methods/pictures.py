@@ -10,7 +10,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.parts.queries import DistanceCounts
-from stillspace.rows.levels import levels
+from stillspace.rows.maps import levels
 
 LEAST_LENGTH, MOST_LENGTH = -64, 64
 """Octaves of the lengths that are counted; shorter and longer rows count in the outermost bins."""

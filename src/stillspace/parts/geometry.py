@@ -155,11 +155,9 @@ class _OnBases:
     r: int
 
     def enter(self, value: FloatArray) -> FloatArray:
-        """Return a basis."""
         return as_basis(value, self.r)
 
     def point(self, state: FloatArray) -> FloatArray:
-        """Return V."""
         return state
 
 
@@ -168,7 +166,6 @@ class Polar(_OnBases):
     """`V ← polar(V + ηG)`, the paper's projection onto matrices with orthonormal columns."""
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
-        """Return the next V."""
         return polar(state + eta * G)
 
 
@@ -177,7 +174,6 @@ class Geodesic(_OnBases):
     """`V ← Exp_V(ηG)` on the Grassmannian, G made tangent first (Edelman, Arias, Smith 1998)."""
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
-        """Return the next V."""
         tangent = G - state @ (state.T @ G)
         U, s, Wt = np.linalg.svd(eta * tangent, full_matrices=False)
         moved = (state @ Wt.T) * np.cos(s) + U * np.sin(s)
@@ -208,15 +204,12 @@ class WaterFilling:
     r: int
 
     def enter(self, value: FloatArray) -> FloatArray:
-        """Return the nearest matrix of H."""
         return self._project(as_matrix(value))
 
     def point(self, state: FloatArray) -> FloatArray:
-        """Return P."""
         return state
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:
-        """Return the next P."""
         return self._project(state + eta * G)
 
     def _project(self, A: FloatArray) -> FloatArray:
@@ -274,7 +267,6 @@ class EntropicMirror:
         return self._state(np.log(lifted), U)
 
     def point(self, state: MirrorState) -> FloatArray:
-        """Return P."""
         return state.P
 
     def step(self, state: MirrorState, G: FloatArray, eta: float) -> MirrorState:
@@ -294,7 +286,6 @@ class Orthonormalize(_OnBases):
     """`V ← orth(G)`: the direction itself is the new point (IRLS-power)."""
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
-        """Return the next V."""
         return np.linalg.qr(G)[0]
 
 
@@ -303,7 +294,6 @@ class TopEigenvectors(_OnBases):
     """`V ←` the top r eigenvectors of G (FMS)."""
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
-        """Return the next V."""
         return top_eigenvectors(G, self.r)
 
 
@@ -336,14 +326,11 @@ class LeastSquares:
     r: int
 
     def enter(self, value: FloatArray) -> FloatArray:
-        """Return the nearest matrix of H."""
         return WaterFilling(self.r).enter(value)
 
     def point(self, state: FloatArray) -> FloatArray:
-        """Return P."""
         return state
 
     def step(self, state: FloatArray, G: FloatArray, eta: float) -> FloatArray:  # noqa: ARG002
-        """Return the next P."""
         eigenvalues, U = np.linalg.eigh(G)
         return rebuild(U, least_squares_fill(np.maximum(eigenvalues, 0.0), self.r))

@@ -182,7 +182,7 @@ class GaussianNoise(ABC):
         """
         spacing = self.spacing(sigma)
         limit = spacing * _LARGEST_INDEX
-        inside = np.clip(np.where(np.isnan(total), 0.0, total), -limit, limit)
+        inside = np.minimum(np.maximum(np.where(np.isnan(total), 0.0, total), -limit), limit)
         # Exact: a power of two divides; a subnormal quotient rounds to 0 as its exact value does.
         rounded = np.rint(inside / spacing).astype(np.int64)
         return np.asarray((self._arrange(rounded) + indices) * spacing)
@@ -199,11 +199,9 @@ class IidGaussian(GaussianNoise):
 
     @property
     def coordinates(self) -> int:
-        """Every entry."""
         return math.prod(self.shape)
 
     def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
-        """Return the lattice indices of `count` independent blocks of noise, stacked."""
         scale = _scale(sigma, 1.0, self.spacing(sigma))
         return draw_lattice(scale, count * self.coordinates, rng).reshape(count, *self.shape)
 
@@ -245,12 +243,10 @@ class SymmetricGaussian(GaussianNoise):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D, D)."""
         return (self.D, self.D)
 
     @property
     def coordinates(self) -> int:
-        """The upper triangle."""
         return self.D * (self.D + 1) // 2
 
     @property
@@ -274,7 +270,7 @@ class SymmetricGaussian(GaussianNoise):
         blocks[:, above, left] = drawn
         blocks[:, left, above] = drawn
         diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)
-        blocks[:, np.arange(self.D), np.arange(self.D)] = diagonal.reshape(count, self.D)
+        blocks.reshape(count, -1)[:, :: self.D + 1] = diagonal.reshape(count, self.D)
         return blocks
 
     def in_drawn_order(self, block: AnyArray) -> AnyArray:
@@ -282,5 +278,6 @@ class SymmetricGaussian(GaussianNoise):
         return np.concatenate([block[np.triu_indices(self.D, 1)], np.diagonal(block)])
 
     def _arrange(self, rounded: IntArray) -> IntArray:
-        """Mirror the upper triangle."""
-        return np.triu(rounded) + np.triu(rounded, 1).T
+        above, left = _above_diagonal(self.D)
+        rounded[left, above] = rounded[above, left]
+        return rounded

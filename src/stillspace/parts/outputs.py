@@ -24,7 +24,6 @@ class Last:
     """The last point."""
 
     def push(self, memory: FloatArray | None, point: FloatArray, k: int) -> FloatArray:  # noqa: ARG002
-        """Return the point."""
         return point
 
     def basis(self, memory: FloatArray, r: int) -> FloatArray:

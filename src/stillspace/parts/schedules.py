@@ -31,7 +31,6 @@ class Constant:
         _check("step_size", self.step_size)
 
     def step(self, k: int) -> float:  # noqa: ARG002
-        """Return η_k."""
         return self.step_size
 
 
@@ -47,7 +46,6 @@ class Halving:
         _check("every", self.every, least=1)
 
     def step(self, k: int) -> float:
-        """Return η_k."""
         return self.first * 0.5 ** (k // self.every)
 
 
@@ -61,7 +59,6 @@ class InverseSqrt:
         _check("scale", self.scale)
 
     def step(self, k: int) -> float:
-        """Return η_k."""
         return self.scale / sqrt(k + 1)
 
 
@@ -79,7 +76,6 @@ class Geometric:
         _check("n_iter", self.n_iter, least=1)
 
     def step(self, k: int) -> float:
-        """Return η_k."""
         if self.n_iter == 1:
             return self.first
         return float(self.first * (self.last / self.first) ** (k / (self.n_iter - 1)))
@@ -109,6 +105,5 @@ class Restarts:
         _check("length", self.length, least=1)
 
     def step(self, k: int) -> float:
-        """Return η_k."""
         restart = 0 if k < self.first_length else 1 + (k - self.first_length) // self.length
         return float(self.c1 * self.a * self.first_length**-self.nu * 0.5**restart)

@@ -17,6 +17,8 @@ from typing import Any, Protocol, runtime_checkable
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import SAMPLER_ERROR
 from stillspace.parts.queries import Query
+from stillspace.parts.sampling import All, RowPart
+from stillspace.plans.ledger import ALL
 from stillspace.plans.release import JointRelease, Release
 from stillspace.privacy import ComposedEvent, GaussianEvent, calibrate
 from stillspace.privacy.events import NOTHING, Relation
@@ -37,11 +39,19 @@ class Allowance:
     relation: Relation = "replace-one"
     rows_per_person: int = 1
 
-    def release(self, query: Query) -> Release:
-        """Return a release of all rows without noise yet."""
-        return Release(
-            query, self.size, relation=self.relation, rows_per_person=self.rows_per_person
-        )
+    def part(self, share: float) -> Allowance:
+        """Return the allowance of a method that gets this share of μ²."""
+        return replace(self, mu=self.mu * sqrt(share))
+
+    @property
+    def divides(self) -> bool:
+        """Whether releases may read parts of the rows by their numbers (`RowPart`)."""
+        return self.relation == "replace-one" and self.rows_per_person == 1
+
+    def release(self, query: Query, sampling: All | RowPart = ALL) -> Release:
+        """Return a release without noise yet."""
+        facts = {"relation": self.relation, "rows_per_person": self.rows_per_person}
+        return Release(query, self.size, sampling=sampling, **facts)  # type: ignore[arg-type]
 
     def sd(self, query: Query, share: float) -> float:
         """Return the standard deviation of the noise on the mean that a share buys, nearly."""
@@ -56,6 +66,10 @@ class Ask:
     shares: tuple[tuple[Query, float], ...]
     through: View = ()
     """Row maps that this pass alone puts behind the plan's view, made from earlier releases."""
+    whole: bool = False
+    """Whether `through` is all that is done to a raw row, in place of the plan's view."""
+    sampling: All | RowPart = ALL
+    """Which rows this pass reads: a public choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,8 @@ class Outcome:
     """Further numbers, all functions of the releases, by name."""
     through: View = ()
     """Row maps that later stages of a fit are to put behind the view, if it suggests any."""
+    whole: bool = False
+    """Whether `through` takes the place of the view."""
 
 
 @runtime_checkable
@@ -139,7 +155,6 @@ class AdaptivePlan:
 
     @property
     def n_components(self) -> int:
-        """Dimension of the subspace."""
         return self.method.n_components
 
     @property
@@ -152,7 +167,6 @@ class AdaptivePlan:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the rows."""
         return self.method.D
 
     @property
@@ -165,7 +179,8 @@ class AdaptivePlan:
 
         Under the plan's own relation its μ is the ceiling. Every query has norm bound ≤
         difference bound ≤ 2 · norm bound. So a run kept under add-or-remove-one has at most twice
-        the μ under replace-one, and one kept under replace-one at most the same under the other.
+        the μ under replace-one. One kept under replace-one has at most the same under the other,
+        unless it reads parts of the rows: then nothing is said about the other.
         """
         mu = self.allowance.mu
         replaced = self.relation == "replace-one"
@@ -217,9 +232,8 @@ class AdaptivePlan:
         return self
 
     def in_words(self) -> str:
-        """Return one or two sentences that say what it does."""
         return (
-            f"{self.name}: {self.method.name}, at most {self.method.n_passes} passes over all "
+            f"{self.name}: {self.method.name}, at most {self.method.n_passes} passes over the "
             "rows; each release chooses the next within a total that was fixed beforehand."
         )
 
@@ -228,7 +242,7 @@ class AdaptivePlan:
         allowance = self.allowance
         return JointRelease(
             tuple(
-                allowance.release(query).within(allowance.mu * sqrt(share) * _SAFE)
+                allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * _SAFE)
                 for query, share in ask.shares
             )
         )

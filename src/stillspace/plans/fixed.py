@@ -6,20 +6,25 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
-
-from stillspace._frozen import FrozenArray
-from stillspace._typing import FloatArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.geometry import Geometry
 from stillspace.parts.outputs import Last, Output
 from stillspace.parts.sampling import All, Poisson
 from stillspace.parts.schedules import Constant, Schedule
 from stillspace.parts.stops import Never, Stop
-from stillspace.plans.legacy import ExponentialStart, WishartStart
 from stillspace.plans.release import Release
+from stillspace.plans.starts import (
+    ExponentialStart,
+    GivenStart,
+    MomentStart,
+    PaperMatrixStart,
+    RandomStart,
+    RunStart,
+    Start,
+    WishartStart,
+)
 from stillspace.privacy import (
     ComposedEvent,
     GaussianCurve,
@@ -31,134 +36,9 @@ from stillspace.privacy.events import NOTHING, Relation, SingleEvent
 from stillspace.rows.maps import SPHERE, View
 
 
-def _check_share(share: float) -> None:
-    if not 0.0 < share <= 1.0:
-        msg = f"The start's share of the budget must lie in (0, 1], got {share}."
-        raise ValueError(msg)
-
-
 def fingerprint(plan: Any) -> str:
     """Return a short name of a plan that no other plan has: a hash of all its public facts."""
     return hashlib.sha256(repr(plan).encode()).hexdigest()[:32]
-
-
-@dataclass(frozen=True, slots=True)
-class MomentStart:
-    """PCA: the top r eigenvectors of a released second moment; private if the release is noisy.
-
-    `share` is its part of μ² when a plan is calibrated (SPEC 5).
-    """
-
-    release: Release
-    share: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_share(self.share)
-
-    def releases(self) -> Iterator[Release]:
-        """Yield the release."""
-        yield self.release
-
-    def event(self) -> ComposedEvent:
-        """Return the release's event."""
-        return ComposedEvent.of([self.release.event(0)])
-
-
-@dataclass(frozen=True, slots=True)
-class RunStart:
-    """The answer of another plan, for example a private REAPER run (SPEC 3)."""
-
-    plan: Plan
-    share: float = 0.5
-
-    def __post_init__(self) -> None:
-        _check_share(self.share)
-
-    def releases(self) -> Iterator[Release]:
-        """Yield the plan's releases."""
-        yield from self.plan.releases()
-
-    def event(self) -> ComposedEvent:
-        """Return the plan's event."""
-        return self.plan.event()
-
-
-@dataclass(frozen=True, slots=True)
-class RandomStart:
-    """A uniformly random subspace: reads no row."""
-
-    D: int
-    r: int
-
-    def releases(self) -> Iterator[Release]:
-        """Yield nothing: no row is read."""
-        yield from ()
-
-    def event(self) -> ComposedEvent:
-        """Return the empty event."""
-        return ComposedEvent()
-
-    def value(self, rng: np.random.Generator) -> FloatArray:
-        """Return a random basis (D, r)."""
-        return np.linalg.qr(rng.standard_normal((self.D, self.r)))[0]
-
-
-@dataclass(frozen=True, slots=True)
-class PaperMatrixStart:
-    """The paper's `AᵀA`, `A_ij ~ N(1, 0.01)`, which the geometry projects to H: reads no row."""
-
-    D: int
-
-    def releases(self) -> Iterator[Release]:
-        """Yield nothing: no row is read."""
-        yield from ()
-
-    def event(self) -> ComposedEvent:
-        """Return the empty event."""
-        return ComposedEvent()
-
-    def value(self, rng: np.random.Generator) -> FloatArray:
-        """Return AᵀA (D, D)."""
-        A = rng.normal(1.0, 0.1, (self.D, self.D))
-        return np.asarray(A.T @ A)
-
-
-@dataclass(frozen=True, slots=True)
-class GivenStart:
-    """A basis that the user gives and asserts to be public."""
-
-    basis: FrozenArray
-
-    @classmethod
-    def from_basis(cls, V: FloatArray) -> GivenStart:
-        """Keep a copy of an orthonormal basis (D, r)."""
-        if not np.allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-8):
-            msg = "A given start must be orthonormal; orthonormalise it first."
-            raise ValueError(msg)
-        return cls(FrozenArray.of(V))
-
-    def releases(self) -> Iterator[Release]:
-        """Yield nothing: no row is read."""
-        yield from ()
-
-    def event(self) -> ComposedEvent:
-        """Return the empty event: the start is public by the user's word."""
-        return ComposedEvent()
-
-    def value(self) -> FloatArray:
-        """Return the basis (D, r)."""
-        return self.basis.array.copy()
-
-
-Start: TypeAlias = (
-    MomentStart
-    | RunStart
-    | WishartStart
-    | ExponentialStart
-    | RandomStart
-    | PaperMatrixStart
-    | GivenStart
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +87,6 @@ class Plan:
 
     @property
     def relation(self) -> Relation:
-        """The neighbouring relation of every release."""
         return next((r.relation for r in self.releases()), "replace-one")
 
     @property
@@ -222,12 +101,10 @@ class Plan:
 
     @property
     def rows_per_person(self) -> int:
-        """The largest number of rows that one person owns."""
         return next((r.rows_per_person for r in self.releases()), 1)
 
     @property
     def view(self) -> View:
-        """Rows are scaled to the unit sphere."""
         return SPHERE
 
     def event(self) -> ComposedEvent:
@@ -312,7 +189,6 @@ class Plan:
         return replace(self, output=Last())
 
     def in_words(self) -> str:
-        """Return one or two sentences that say what it does."""
         return plan_in_words(self)
 
 
@@ -335,26 +211,21 @@ class Reading:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the rows."""
         return self.release.query.D
 
     @property
     def relation(self) -> Relation:
-        """The release's neighbouring relation."""
         return self.release.relation
 
     @property
     def rows_per_person(self) -> int:
-        """The largest number of rows that one person owns."""
         return self.release.rows_per_person
 
     @property
     def view(self) -> View:
-        """Rows are scaled to the unit sphere."""
         return SPHERE
 
     def event(self) -> ComposedEvent:
-        """Return the release's event."""
         return ComposedEvent.of([self.release.event(0)])
 
     def calibrate(
@@ -372,7 +243,6 @@ class Reading:
         return replace(self, release=self.release.within(mu))
 
     def releases(self) -> Iterator[Release]:
-        """Yield the release."""
         yield self.release
 
     def showing_last(self) -> Reading:
@@ -380,7 +250,6 @@ class Reading:
         return self
 
     def in_words(self) -> str:
-        """Return what is released."""
         return f"{self.name}: the {self.release.query.name}{noise_in_words(self.release)}."
 
 

@@ -12,35 +12,38 @@ the same fields, so the claim and the run are one text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, repeat
 from math import inf, isinf, nextafter, sqrt
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.exceptions import LedgerError, NotAccountedError
+from stillspace.exceptions import NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR, GaussianNoise
 from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
-from stillspace.parts.sampling import All, Sampling, Selections
+from stillspace.parts.sampling import All, RowPart, Sampling, Selections
+from stillspace.plans.ledger import ALL, Ledger
 from stillspace.privacy.events import (
-    ComposedEvent,
     GaussianEvent,
     NonPrivateEvent,
     Relation,
     SingleEvent,
 )
-from stillspace.rows.layout import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
 from stillspace.rows.maps import View
 from stillspace.rows.protocols import Adds, Rows
+from stillspace.rows.sums import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
 
 ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
+
+PUBLIC = (All, RowPart)
+"""Samplings that choose rows by public facts alone: a person changes the jobs of her own rows."""
 
 WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
@@ -50,75 +53,6 @@ def _relative_error(chain: int) -> float:
     """Return the relative error of a sum whose entries pass so many operations."""
     mu = chain * UNIT_ROUNDOFF
     return mu / (1.0 - mu)
-
-
-def checked_event(ran: ComposedEvent, planned: ComposedEvent) -> ComposedEvent:
-    """Return what ran, or raise if it is not what was planned."""
-    if ran != planned:
-        msg = "What ran differs from the plan that was accounted for; the result is withheld."
-        raise LedgerError(msg)
-    return ran
-
-
-@dataclass(slots=True)
-class Ledger:
-    """The events of what ran, in order."""
-
-    events: list[SingleEvent] = field(default_factory=list)
-
-    def record(self, event: SingleEvent, count: int = 1) -> None:
-        """Add an event that happens `count` times in a row; called before the rows are read."""
-        self.events.extend([event] * count)
-
-    def check(self, planned: ComposedEvent) -> ComposedEvent:
-        """Return what ran, or raise if it is not what was planned."""
-        return checked_event(ComposedEvent.of(self.events), planned)
-
-
-@dataclass(slots=True)
-class CeilingLedger(Ledger):
-    """The events of releases chosen from earlier ones: a privacy filter (SPEC 4).
-
-    A release that would pass the ceiling is refused before its noise is drawn. What is accounted
-    for is the ceiling itself, never the sum that was reached: that sum depends on releases.
-    """
-
-    ceiling: GaussianEvent = field(kw_only=True)
-    relation: Relation = field(kw_only=True)
-    spent: Fraction = field(default=Fraction(0), init=False)
-    coordinates: int = field(default=0, init=False)
-    limit: Fraction = field(init=False)
-    """The ceiling's μ² without the margin of `squared_mu`: not above the exact value."""
-
-    def __post_init__(self) -> None:
-        exact = Fraction(self.ceiling.sensitivity(self.relation)) / Fraction(self.ceiling.sigma)
-        self.limit = exact**2
-
-    def record(self, event: SingleEvent, count: int = 1) -> None:
-        """Add an event, or raise if it has no place under the ceiling."""
-        if not isinstance(event, GaussianEvent) or event.sampling != "all":
-            msg = "Only Gaussian releases of all rows may be chosen from earlier releases."
-            raise LedgerError(msg)
-        if not event.norm_bound <= event.difference_bound <= 2.0 * event.norm_bound:
-            msg = "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
-            raise LedgerError(msg)
-        spent = self.spent + count * event.squared_mu(self.relation)
-        coordinates = self.coordinates + count * event.coordinates
-        within = (
-            spent <= self.limit
-            and coordinates <= self.ceiling.coordinates
-            and event.sampler_error <= self.ceiling.sampler_error
-            and event.rows_per_person >= self.ceiling.rows_per_person
-        )
-        if not within:
-            msg = "A release would pass the ceiling that was accounted for; the fit is withheld."
-            raise LedgerError(msg)
-        self.spent, self.coordinates = spent, coordinates
-        self.events.extend([event] * count)
-
-    def check(self, planned: ComposedEvent) -> ComposedEvent:
-        """Return the ceiling, or raise if it is not what was planned."""
-        return checked_event(ComposedEvent.of([self.ceiling]), planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +112,8 @@ class Observation:
     """What was done to a row of a staged plan before this release; empty for other plans."""
     pairs: IntArray | None = None
     """The secret pairing, where rows are paired."""
+    whole: bool = False
+    """Whether `view` is all that was done to a row, whatever the stage does to its rows."""
 
     @classmethod
     def of(
@@ -201,22 +137,44 @@ Witness: TypeAlias = Callable[[Observation], None]
 may have one."""
 
 
-@lru_cache(maxsize=256)
-def _least_multiplier(
-    event: GaussianEvent, noise: GaussianNoise, relation: Relation, mu: float
-) -> float:
-    """Return a multiplier that is just large enough for the event's μ to be at most `mu`.
+class _Bounds(NamedTuple):
+    """All that the noise of a release depends on, but for σ and rounding."""
 
-    `event` has the rounding of terms and sums as its slack; that of the lattice depends on σ and
-    comes on top. The passes of a fit ask for the same multiplier again and again.
+    norm_bound: float
+    difference_bound: float
+    noise: GaussianNoise
+    sampling: Sampling
+    relation: Relation
+    rows_per_person: int
+
+    def event(self, sigma: float, slack: float) -> GaussianEvent:
+        return GaussianEvent(
+            sigma=sigma,
+            norm_bound=self.norm_bound,
+            difference_bound=self.difference_bound,
+            slack=slack,
+            rows_per_person=self.rows_per_person,
+            coordinates=self.noise.coordinates,
+            sampler_error=SAMPLER_ERROR,
+            **self.sampling.event_facts(),
+        )
+
+
+@lru_cache(maxsize=256)
+def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, float, GaussianEvent]:
+    """Return a multiplier just large enough for μ to be at most `mu`, its unit, and the event.
+
+    The slack of the lattice depends on σ and comes on top of the rounding of terms and sums. The
+    passes of a fit ask for the same noise again and again.
     """
-    limit, unit = Fraction(mu) ** 2, replace(event, slack=0.0).sensitivity(relation)
-    z = (1.0 + (noise.slack(unit / mu) + event.slack) / unit) / mu * (1.0 + 2.0**-50)
+    limit, relation = Fraction(mu) ** 2, bounds.relation
+    unit = bounds.event(1.0, 0.0).sensitivity(relation)
+    z = (1.0 + (bounds.noise.slack(unit / mu) + rounding) / unit) / mu * (1.0 + 2.0**-50)
     for _ in range(64):
         sigma = z * unit
-        found = replace(event, sigma=sigma, slack=noise.slack(sigma) + event.slack)
+        found = bounds.event(sigma, bounds.noise.slack(sigma) + rounding)
         if found.squared_mu(relation) <= limit:
-            return z
+            return z, unit, found
         z = nextafter(z * (found.sensitivity(relation) / sigma / mu), inf) * (1.0 + 2.0**-50)
     msg = f"No noise brings a release within mu={mu!r}."
     raise ValueError(msg)
@@ -233,7 +191,7 @@ class Release:
     query: Query
     size: int
     z: float | tuple[float, ...] | None = None
-    sampling: Sampling = All()
+    sampling: Sampling = ALL
     relation: Relation = "replace-one"
     rows_per_person: int = 1
 
@@ -244,7 +202,13 @@ class Release:
                 "use z=0.0 (not private), or a query with bounded terms such as Glad."
             )
             raise NotAccountedError(msg)
-        population = self.sampling.event_facts().get("population", self.size)
+        if isinstance(self.sampling, RowPart) and self.relation != "replace-one":
+            msg = (
+                "A part of the rows by their numbers needs replace-one: where rows may be added "
+                "or removed, later rows get other numbers."
+            )
+            raise NotAccountedError(msg)
+        population = getattr(self.sampling, "population", self.size)
         if population != self.size:
             msg = f"The sampling is from {population} rows, the release has {self.size}."
             raise ValueError(msg)
@@ -307,11 +271,12 @@ class Release:
         What rounding adds to the sensitivity depends a little on the noise, so a few turns are
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
-        unit, rounding = self._unit, self._rounding
-        z = _least_multiplier(self._event(1.0, rounding), self.query.noise, self.relation, mu)
-        found = replace(self, z=z)
-        for name, known in (("asked", self.asked), ("_rounding", rounding), ("_unit", unit)):
-            found.__dict__[name] = known  # neither depends on z
+        bounds = self._bounds
+        z, unit, event = _least_noise(bounds, self._rounding, mu)
+        bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
+        found = object.__new__(type(self))
+        # The fields, and what is known of them: of all that, the event alone depends on z.
+        found.__dict__.update(self.__dict__, z=z, _unit=unit, _constant_event=event)
         return found
 
     def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
@@ -330,7 +295,7 @@ class Release:
             raise ValueError(msg)
         stretches = self._stretches(first, count)
         for k, length in stretches:
-            ledger.record(self.event(k), length)
+            ledger.record(self.event(k), length, self.sampling)
         selections = self.sampling.draws(n_rows, count, rng)
         sigmas = [self.sigma(k) for k, _ in stretches]
         lengths = [length for _, length in stretches]
@@ -385,7 +350,7 @@ class Release:
         Under replace-one, and where all rows are read, a person changes as many jobs as she has
         rows; otherwise later rows may move, and all jobs may change.
         """
-        if self.relation == "replace-one" and type(self.sampling) is All:
+        if self.relation == "replace-one" and type(self.sampling) in PUBLIC:
             jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)
             return min(self.rows_bound, jobs)
         return self.rows_bound
@@ -407,30 +372,27 @@ class Release:
         The total is rounded twice at most.
         """
         query, rows, changed = self.asked, self.rows_bound, self._changed_rows
-        bound, D = query.norm_bound, query.D
-        relative = _relative_error(STANDARD.chain) + getattr(query, "job_error", 0.0)
-        jobs = changed * relative * getattr(query, "summand_bound", bound)
-        if self.size * D <= LOOP_CELLS:
-            jobs = max(jobs, rows * _relative_error(loop_chain_length(rows)) * bound)
+        bound, after = query.norm_bound, getattr(query, "job_error", 0.0)
+        jobs = changed * (_relative_error(STANDARD.chain) + after)
+        if self.size * query.D <= LOOP_CELLS:
+            jobs = max(jobs, rows * (_relative_error(loop_chain_length(rows)) + after))
+        jobs *= getattr(query, "summand_bound", bound)
         words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
         return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
 
+    @cached_property
+    def _bounds(self) -> _Bounds:
+        query = self.query
+        bounds = query.norm_bound, query.difference_bound, query.noise
+        return _Bounds(*bounds, self.sampling, self.relation, self.rows_per_person)
+
     def _event(self, sigma: float, slack: float) -> GaussianEvent:
-        return GaussianEvent(
-            sigma=sigma,
-            norm_bound=self.query.norm_bound,
-            difference_bound=self.query.difference_bound,
-            slack=slack,
-            rows_per_person=self.rows_per_person,
-            coordinates=self.query.noise.coordinates,
-            sampler_error=SAMPLER_ERROR,
-            **self.sampling.event_facts(),
-        )
+        return self._bounds.event(sigma, slack)
 
 
 @dataclass(frozen=True, slots=True)
 class JointRelease:
-    """Several noisy means over all rows at one point, read in one pass.
+    """Several noisy means over the same rows at one point, read in one pass.
 
     Each has noise, bounds and an event of its own; together they are private as any releases one
     after another, so that no joint bound is needed.
@@ -439,12 +401,14 @@ class JointRelease:
     releases: tuple[Release, ...]
 
     def __post_init__(self) -> None:
-        if any(type(release.sampling) is not All for release in self.releases):
-            msg = "Releases are read in one pass only where each reads all rows."
+        if any(type(release.sampling) not in PUBLIC for release in self.releases):
+            msg = "Releases are read in one pass only where each reads all rows, or public ones."
             raise ValueError(msg)
-        if len({(r.relation, r.size, r.rows_per_person) for r in self.releases}) != 1:
+        facts = {(r.relation, r.size, r.rows_per_person, r.sampling) for r in self.releases}
+        if len(facts) != 1:
             msg = (
-                "Releases of one pass must share a neighbouring relation, size and rows per person."
+                "Releases of one pass must share a neighbouring relation, size, rows per person "
+                "and the rows that they read."
             )
             raise ValueError(msg)
 
@@ -454,17 +418,15 @@ class JointRelease:
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""
+        queries, selection = tuple(release.asked for release in self.releases), draws[0].selection
         with np.errstate(all="ignore"):
-            totals = self._totals(rows, point)
+            # Sums are made in units of the norm bound, so queries of one pass share it.
+            if len(queries) > 1 and len({query.norm_bound for query in queries}) == 1:
+                joint = Joint(queries)
+                totals = joint.split(rows.add(joint, point, selection))
+            else:
+                totals = list(map(rows.add, queries, repeat(point), repeat(selection)))
             return [
                 release.noisy_mean(total, draw)
                 for release, total, draw in zip(self.releases, totals, draws, strict=True)
             ]
-
-    def _totals(self, rows: Adds, point: FloatArray) -> list[FloatArray]:
-        queries = tuple(release.asked for release in self.releases)
-        # Sums are made in units of the norm bound: queries of different bounds go by themselves.
-        if len(queries) == 1 or len({query.norm_bound for query in queries}) > 1:
-            return [rows.add(query, point, None) for query in queries]
-        joint = Joint(queries)
-        return [part.copy() for part in joint.split(rows.add(joint, point, None))]

@@ -67,6 +67,10 @@ class Found(Protocol):
     def through(self) -> View:
         """Row maps for later stages, if the plan suggests any."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether these take the place of the view."""
+
 
 class Stage(Protocol):
     """One plan of a fit, and what its outcome does to the rest. It never sees a row."""
@@ -128,7 +132,6 @@ class StagedPlan:
 
     @property
     def size(self) -> int:
-        """The public number of rows (or of pairs of rows)."""
         return self.main.size
 
     @property
@@ -138,7 +141,6 @@ class StagedPlan:
 
     @property
     def rows_per_person(self) -> int:
-        """The largest number of rows that one person owns."""
         return self.main.rows_per_person
 
     def event(self) -> ComposedEvent:

@@ -62,7 +62,6 @@ class TestedPlan:
 
     @property
     def view(self) -> View:
-        """Rows are scaled to the unit sphere."""
         return SPHERE
 
     @property
@@ -124,7 +123,6 @@ class TestedPlan:
         return self
 
     def in_words(self) -> str:
-        """Return one or two sentences that say what it does."""
         return (
             f"{self.name}: robust fits without noise of {self.n_blocks} disjoint blocks of rows "
             "vote; the winner is released by a private test, or nothing."

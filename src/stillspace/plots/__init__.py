@@ -5,12 +5,11 @@ and `figure_`. Functions `draw_…` return whole figures and never use `pyplot`.
 """
 
 from stillspace.plots.components import DimensionDisplay, LoadingsDisplay, ScreeDisplay
-from stillspace.plots.dimension import draw_dimension_profile
 from stillspace.plots.embedding import BiplotDisplay, EmbeddingDisplay
 from stillspace.plots.expected_error import PlannerDisplay, draw_expected_error
-from stillspace.plots.outlier_map import OutlierMapDisplay, draw_outlier_map
+from stillspace.plots.outlier_map import OutlierMapDisplay
 from stillspace.plots.privacy import BudgetDisplay, PrivacyCurveDisplay
-from stillspace.plots.score_map import draw_score_map, draw_scores
+from stillspace.plots.score_map import draw_score_map
 from stillspace.plots.side_view import Panel, draw_side_views
 from stillspace.plots.trade_off import AuditDisplay, draw_trade_off
 
@@ -26,11 +25,8 @@ __all__ = [
     "PlannerDisplay",
     "PrivacyCurveDisplay",
     "ScreeDisplay",
-    "draw_dimension_profile",
     "draw_expected_error",
-    "draw_outlier_map",
     "draw_score_map",
-    "draw_scores",
     "draw_side_views",
     "draw_trade_off",
 ]

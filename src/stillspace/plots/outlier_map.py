@@ -10,7 +10,7 @@ import numpy as np
 from stillspace.diagnostics import OutlierMap, diagnose
 from stillspace.estimators import RobustPCA
 from stillspace.plots._display import Display
-from stillspace.plots._figure import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, new_figure, tidy
+from stillspace.plots._figure import BLUE, GREEN, INK, ORANGE, VERMILION, tidy
 
 _STYLES = {
     "regular": (BLUE, "o"),
@@ -22,7 +22,7 @@ _STYLES = {
 
 @dataclass(eq=False)
 class OutlierMapDisplay(Display):
-    """All rows by score distance and orthogonal distance, with the cut-offs.
+    """All rows by score distance and orthogonal distance, with the cut-offs (dashed).
 
     Rows of private data must not be published as points: the map shows them.
 
@@ -86,21 +86,6 @@ class OutlierMapDisplay(Display):
         if self.watermark:
             ax.text(0.5, 0.5, self.watermark, transform=ax.transAxes, fontsize=20, rotation=25,
                     ha="center", va="center", color=VERMILION, alpha=0.45, zorder=9)  # fmt: skip
-
-
-def draw_outlier_map(found: OutlierMap, *, title: str = "Outlier map", named: int = 5) -> Any:
-    """Return a figure of all rows; the `named` rows that lie farthest out have their numbers.
-
-    Rows of private data must not be published as points: the map shows them.
-    """
-    figure = new_figure(7.2, 5.4)
-    ax = figure.subplots()
-    figure.subplots_adjust(left=0.1, right=0.97, top=0.8, bottom=0.11)
-    OutlierMapDisplay(found, named).plot(ax)
-    figure.text(0.1, 0.965, title, va="top", fontsize=13, fontweight="bold", color=INK)
-    note = f"dashed: cut-offs that {found.false_alarms:.1%} of clean rows pass"
-    figure.text(0.97, 0.96, note, va="top", ha="right", fontsize=8.5, color=GREY)
-    return figure
 
 
 def _name_farthest(ax: Any, found: OutlierMap, named: int) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of scores: the released map, and, only if rows may be seen, the rows themselves."""
+"""The released map of scores."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.pictures import ScoreMap
-from stillspace.plots._figure import BLUE, GREY, INK, new_figure
+from stillspace.plots._figure import GREY, new_figure
 
-WATERMARK = "shows individual rows: not private"
 _MOST_COLUMNS = 3
 """Maps side by side."""
 
@@ -56,28 +55,3 @@ def _draw_cells(axes: Any, found: ScoreMap, shares: FloatArray, top: float) -> N
     axes.pcolormesh(across, down, 100.0 * cells, cmap="Blues", vmin=0.0, vmax=top)
     if not flat:
         axes.set_yticks([])
-
-
-def draw_scores(estimator: Any, X: Any, *, rows_may_be_seen: bool = False) -> Any:
-    """Draw one point per row at its first two scores. The picture shows rows and is not private.
-
-    It is refused unless you say `rows_may_be_seen=True`, and it is watermarked. For a picture that
-    may be published, fit with `summaries=("scores",)` and draw `score_map_`.
-    """
-    if rows_may_be_seen is not True:
-        msg = (
-            "A picture of scores shows individual rows, which no guarantee covers: say "
-            "rows_may_be_seen=True if everybody who will see it may see the rows, or publish "
-            "draw_score_map(est.score_map_) of a fit with summaries=('scores',)."
-        )
-        raise ValueError(msg)
-    scores = np.asarray(estimator.transform(X))
-    second = scores[:, 1] if scores.shape[1] > 1 else np.zeros(len(scores))
-    figure = new_figure(5.2, 4.6)
-    axes = figure.add_axes((0.14, 0.14, 0.8, 0.8))
-    axes.plot(scores[:, 0], second, ".", color=BLUE, markersize=3, alpha=0.6)
-    axes.set_xlabel("score on component 1")
-    axes.set_ylabel("score on component 2")
-    style = {"ha": "center", "va": "center", "rotation": 30, "alpha": 0.35}
-    axes.text(0.5, 0.5, WATERMARK, transform=axes.transAxes, fontsize=18, color=INK, **style)
-    return figure

@@ -56,11 +56,9 @@ class NoGuarantee:
 
     @property
     def name(self) -> str:
-        """What this curve is, for people."""
         return "none (not private)"
 
     def get_delta(self, epsilon: float) -> float:
-        """Return 1."""
         check_epsilon(epsilon)
         return 1.0
 
@@ -83,18 +81,15 @@ class TestedCurve:
 
     @property
     def name(self) -> str:
-        """What this curve is, for people."""
         return "propose-test-release"
 
     def get_delta(self, epsilon: float) -> float:
-        """Return a δ that holds at `epsilon`."""
         check_epsilon(epsilon)
         if epsilon >= self.epsilon:
             return self.delta
         return min(1.0, (1.0 - (1.0 - self.delta) * math.exp(epsilon - self.epsilon)) + 1e-15)
 
     def get_epsilon(self, delta: float) -> float:
-        """Return an ε that holds at `delta`."""
         check_delta(delta)
         if delta < self.delta:
             return math.inf
@@ -117,7 +112,6 @@ class SampledNoiseCurve:
 
     @property
     def name(self) -> str:
-        """What this curve is, for people."""
         return self.ideal.name
 
     def get_delta(self, epsilon: float) -> float:

@@ -101,7 +101,6 @@ class GaussianCurve:
 
     @property
     def name(self) -> str:
-        """What this curve is, for people."""
         return "exact Gaussian"
 
     def get_delta(self, epsilon: float) -> float:

@@ -311,7 +311,6 @@ class LossCurve:
 
     @property
     def name(self) -> str:
-        """What this curve is, for people."""
         return "privacy loss distribution (upper bound)"
 
     def get_delta(self, epsilon: float) -> float:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from stillspace._checks import described
+from stillspace._checks import checked_positive, described
+from stillspace.exceptions import NotAccountedError
+from stillspace.methods.newton import ChosenNewton, DampedNewton
+from stillspace.methods.outlier_look import OutlierLook
+from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Plan
 from stillspace.plans.protocol import AnyPlan
+from stillspace.plans.tested import WIDTH, TestedPlan
 from stillspace.recipes.classic import fms, irls, reaper_irls
-from stillspace.recipes.facts import Facts, Recipe
-from stillspace.recipes.newton import newton, ptr
-from stillspace.recipes.options import listed
+from stillspace.recipes.facts import Facts, Options, Recipe, choice, listed
 from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
 __all__ = [
@@ -44,7 +46,8 @@ def draft_plan(algorithm: str, facts: Facts, **options: Any) -> AnyPlan:
             )
             raise ValueError(msg)
     if facts.choose_components and not recipe.chooses:
-        able = _listed_able(PRIVATE if facts.private else ROBUST)
+        table = PRIVATE if facts.private else ROBUST
+        able = listed(name for name, known in table.items() if known.chooses)
         msg = f"{algorithm!r} needs a given number of components; able to choose it: {able}."
         raise ValueError(msg)
     built: Any = recipe.build(facts, given)
@@ -73,10 +76,6 @@ def fixed_plan(algorithm: str, facts: Facts, **options: Any) -> Plan:
     return plan
 
 
-def _listed_able(table: Mapping[str, Recipe]) -> str:
-    return listed(name for name, recipe in table.items() if recipe.chooses)
-
-
 def known_recipe(algorithm: Any, *, private: bool) -> Recipe:
     """Return the recipe of a name, of those with or without a promise."""
     table = PRIVATE if private else ROBUST
@@ -91,6 +90,37 @@ def known_recipe(algorithm: Any, *, private: bool) -> Recipe:
     else:
         msg = f"Unknown algorithm {described(algorithm)}; known: {listed(table)}."
     raise ValueError(msg)
+
+
+GROUPS = {"leave-out": True, "keep": False}
+"""What is done with groups of outliers: whether they are left out."""
+
+
+def newton(facts: Facts, options: Options) -> AdaptivePlan:
+    """dp-newton: damped private Newton steps with a late cut (docs/newton.md)."""
+    make = ChosenNewton if facts.choose_components else DampedNewton
+    look = None
+    if not choice("word for groups", options.get("groups", "leave-out"), GROUPS):
+        look = OutlierLook(facts.D, facts.r, facts.choose_components, leave_out=False)
+    return AdaptivePlan(
+        name="",
+        method=make(facts.D, facts.r, look),
+        size=facts.n,
+        relation=facts.relation,
+        rows_per_person=facts.rows_per_person,
+    )
+
+
+def ptr(facts: Facts, options: Options) -> TestedPlan:
+    """Propose-test-release over robust fits of blocks (SPEC 9.9): for nearly noiseless inliers."""
+    if facts.rows_per_person != 1:
+        msg = (
+            f"Propose-test-release protects people with one row, not {facts.rows_per_person}; use "
+            "algorithm='auto'."
+        )
+        raise NotAccountedError(msg)
+    width = checked_positive("width", options.get("width", WIDTH))
+    return TestedPlan("", facts.r, facts.n, facts.D, width, relation=facts.relation)
 
 
 _LOOP = ("n_iter", "schedule", "start", "output")
@@ -117,8 +147,8 @@ ROBUST: dict[str, Recipe] = {
 }
 
 PRIVATE: dict[str, Recipe] = {
-    "auto": Recipe(newton, chooses=True),
-    "dp-newton": Recipe(newton, chooses=True),
+    "auto": Recipe(newton, ("groups",), chooses=True),
+    "dp-newton": Recipe(newton, ("groups",), chooses=True),
     "dp-pca": Recipe(pca, ("start",), chooses=True),
     "ptr": Recipe(ptr, ("width",)),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),

@@ -16,9 +16,9 @@ from stillspace.parts.queries import (
 )
 from stillspace.parts.sampling import WithoutReplacement
 from stillspace.parts.stops import Converged
-from stillspace.plans.fixed import MomentStart, Plan, RunStart
-from stillspace.recipes.facts import Facts, Options
-from stillspace.recipes.options import checked_n_iter
+from stillspace.plans.fixed import Plan
+from stillspace.plans.starts import MomentStart, RunStart
+from stillspace.recipes.facts import Facts, Options, checked_n_iter
 from stillspace.recipes.paper import named_start
 
 SAMPLE_ROWS, SAMPLE_ROWS_PER_COLUMN, SAMPLE_STEPS = 4096, 16, 10

@@ -17,21 +17,23 @@ from stillspace.parts.geometry import EntropicMirror, Geodesic, Geometry, Polar,
 from stillspace.parts.queries import PRIVATE_FLOOR, ROBUST_FLOOR, Glad, Reaper, SecondMoment
 from stillspace.parts.sampling import All
 from stillspace.parts.schedules import Halving, InverseSqrt
-from stillspace.plans.fixed import (
+from stillspace.plans.fixed import Plan
+from stillspace.plans.protocol import AnyPlan
+from stillspace.plans.release import Release
+from stillspace.plans.starts import (
+    ExponentialStart,
     GivenStart,
     MomentStart,
     PaperMatrixStart,
-    Plan,
     RandomStart,
     RunStart,
     Start,
+    WishartStart,
 )
-from stillspace.plans.legacy import ExponentialStart, WishartStart
-from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import Release
 from stillspace.privacy import privacy_curve
-from stillspace.recipes.facts import Facts, Options
-from stillspace.recipes.options import (
+from stillspace.recipes.facts import (
+    Facts,
+    Options,
     checked_n_iter,
     checked_schedule,
     choice,

@@ -54,3 +54,8 @@ def rows(head: list[str], body: list[list[Child]], *, caption: str = "") -> Html
 def listed(items: list[str] | list[Html]) -> Html:
     """Return a list of sentences."""
     return tag("ul", *(tag("li", item) for item in items))
+
+
+def section(title: str, *children: Child) -> Html:
+    """Return a section with its heading."""
+    return tag("section", tag("h2", title), *children)

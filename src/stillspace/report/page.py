@@ -9,7 +9,7 @@ from typing import Any
 from stillspace._files import write_atomically
 from stillspace.models import Model, ModelFile
 from stillspace.privacy import Budget
-from stillspace.report import sections
+from stillspace.report import released, sections
 from stillspace.report.html import Html, join, tag
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -98,8 +98,8 @@ def render_report(
         sections.for_one_person(model),
         sections.checklist(model),
         sections.ledger(model, budget),
-        sections.loadings(model),
-        sections.released(model),
+        released.loadings(model),
+        released.released(model),
         sections.audit(audit, model),
         sections.reproduction(model),
     ]

@@ -2,15 +2,24 @@
 
 from stillspace.rows.file import FileRows, RowTable
 from stillspace.rows.labels import LabelledRows, label_codes
-from stillspace.rows.layout import STANDARD, Layout, Summation
-from stillspace.rows.levels import levels
-from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Pairs, Project, Sphere
+from stillspace.rows.maps import (
+    Affine,
+    Caps,
+    Clip,
+    LeaveOut,
+    Lengths,
+    Pairs,
+    Project,
+    Sphere,
+    Without,
+    levels,
+)
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, draw_pairs
 from stillspace.rows.protocols import ChosenRows, OnceAdded, Rows, RowSum, through_view
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import Scaling
-from stillspace.rows.sums import ExactSum
+from stillspace.rows.sums import STANDARD, ExactSum, Layout, Summation
 
 __all__ = [
     "STANDARD",
@@ -36,6 +45,7 @@ __all__ = [
     "Sketch",
     "Sphere",
     "Summation",
+    "Without",
     "draw_pairs",
     "label_codes",
     "levels",

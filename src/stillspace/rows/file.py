@@ -13,29 +13,32 @@ from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.kernels import jobs, scores
-from stillspace.rows.layout import LONGEST_BLOCK
 from stillspace.rows.maps import Project, RowMap, Sketch
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
-from stillspace.rows.reading import BlockCache, Piece, Reader, reader_of
+from stillspace.rows.reading import BlockCache, Piece, Reader, WindowReader, reader_of
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.sources.protocol import is_sparse
+from stillspace.rows.sources.protocol import OtherSource, is_sparse
+from stillspace.rows.sources.runs import joined
 from stillspace.rows.stored import (
     NO_INDEX,
     Factors,
+    LoadedFirst,
     Ones,
     Scaling,
     Stored,
-    loaded_and_added,
-    loaded_and_measured,
     stored,
 )
+from stillspace.rows.sums import LONGEST_BLOCK, stretches
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
 
 LEAST_MEMORY = 2**24
 """The smallest bound that can be kept."""
+
+PIECE_SHARE = 1 / 2
+"""Share of the memory that a source may take to decode what it can only decode at once."""
 
 KEPT_SHARE = 1 / 4
 """Share of the memory that narrower rows (of a sketch or a projection) may take."""
@@ -64,7 +67,21 @@ class RowTable:
         if isinstance(given, cls):
             return given
         bound = checked_bytes("memory", DEFAULT_MEMORY if memory is None else memory, LEAST_MEMORY)
-        return cls(open_source(given, memory=bound, **options), bound)
+        found = cls(open_source(given, memory=bound, **options), bound)
+        if not options.get("hidden", False):  # what is refused here may tell the number of rows
+            found.check_pieces()
+        return found
+
+    def check_pieces(self) -> None:
+        """Refuse a file whose chunks, row groups or batches are too large to be decoded."""
+        needed = int(getattr(self.source, "piece_bytes", 0) / PIECE_SHARE)
+        if needed > self.memory:
+            msg = (
+                f"{self.source.describe()} is written in pieces that take "
+                f"{bytes_in_words(needed)} to decode, and memory is {bytes_in_words(self.memory)}: "
+                "write it in smaller chunks or row groups, or give more memory."
+            )
+            raise DataFileError(msg)
 
     def with_missing(self, code: float) -> RowTable:
         """Return the table with a number in the place of NaN."""
@@ -123,9 +140,7 @@ class RowTable:
         parts = [
             self[at : at + step][:, start:stop] for at in range(0, max(self.shape[0], 1), step)
         ]
-        if sparse.issparse(parts[0]):
-            return sparse.vstack(parts, format="csr")
-        return np.concatenate(parts)
+        return joined(parts)
 
     def _run(self, start: int, stop: int) -> Any:
         if start == stop:
@@ -145,37 +160,12 @@ NUMBERS_PER_ROW = 4
 """Numbers per row that a fit keeps at most: factors behind two views, lengths and distances."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodedSource:
+class CodedSource(OtherSource):
     """Another source, with a number in the place of NaN."""
 
-    source: RowSource
-    code: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, D)."""
-        return self.source.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """As before."""
-        return self.source.dtype
-
-    @property
-    def names(self) -> tuple[str, ...] | None:
-        """As before."""
-        return self.source.names
-
-    @property
-    def sparse(self) -> bool:
-        """As before."""
-        return is_sparse(self.source)
-
-    @property
-    def parallel(self) -> bool:
-        """As before."""
-        return bool(getattr(self.source, "parallel", False))
+    def __init__(self, source: RowSource, code: float) -> None:
+        super().__init__(source)
+        self.code = code
 
     def read(self, start: int, stop: int) -> Any:
         """Return rows."""
@@ -184,10 +174,6 @@ class CodedSource:
     def take(self, numbers: IntArray) -> Any:
         """Return chosen rows."""
         return self._coded(self.source.take(numbers))
-
-    def describe(self) -> str:
-        """As before."""
-        return self.source.describe()
 
     def columns(self, start: int, stop: int) -> Any:
         """Return columns of all rows."""
@@ -200,7 +186,7 @@ class CodedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class FileStored:
+class FileStored(LoadedFirst):
     """Rows of a table in a file, as `Stored`."""
 
     table: RowTable
@@ -249,12 +235,6 @@ class FileStored:
             adder.add(*(() if thin else (load,)), cells, scaling.cells, some, run)
         adder.finish()
 
-    def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return scores and distances of a run of blocks."""
-        return loaded_and_measured(self, wanted, scaling, factors, span)
-
     def _pieces(
         self, index: IntArray, factors: Factors, start: int, stop: int, block: int
     ) -> Iterator[tuple[Piece, IntArray, FloatArray]]:
@@ -265,7 +245,6 @@ class FileStored:
                 some = factors[piece.first : piece.first + piece.X.shape[0]]
                 yield piece, NO_INDEX, some
             return
-        chosen_from = reader if self.cache is None else self.cache
         step = max(reader.rows // block, 1) * block
         for at in range(start, stop, step):
             numbers = index[at : min(at + step, stop)]
@@ -273,12 +252,22 @@ class FileStored:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
             ascending = numbers[order]
-            piece = Piece(chosen_from.take(ascending), 0, 0, len(numbers))
+            piece = Piece(self._taken(ascending), 0, 0, len(numbers))
             yield piece, back, factors[ascending]
+
+    def _taken(self, numbers: IntArray) -> Any:
+        """Return chosen rows: by windows that are read anyway, where many of a stretch are."""
+        if self.cache is not None:
+            return self.cache.take(numbers)
+        low, high = int(numbers[0]), int(numbers[-1]) + 1
+        windows = isinstance(self.table.reader, WindowReader)
+        if windows and stretches(numbers - low, high - low):
+            return self.table[low:high][numbers - low]
+        return self.table.reader.take(numbers)
 
 
 @dataclass(frozen=True, slots=True)
-class NarrowedRows:
+class NarrowedRows(LoadedFirst):
     """Scores in a basis, or a sketch, of rows that are read again whenever they are needed."""
 
     source: Stored
@@ -292,11 +281,6 @@ class NarrowedRows:
         row_map = self.row_map
         m = row_map.n_components if isinstance(row_map, Sketch) else row_map.basis.shape[1]
         return self.source.shape[0], m
-
-    @property
-    def sparse(self) -> bool:
-        """Narrower rows are dense."""
-        return False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -323,16 +307,6 @@ class NarrowedRows:
             return self.row_map.block(wide)
         return scores(wide.T, self.row_map.basis.array).T
 
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
-        loaded_and_added(self, terms, scaling, factors, span)
-
-    def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return scores and distances of a run of blocks."""
-        return loaded_and_measured(self, wanted, scaling, factors, span)
-
 
 class FileRows(MemoryRows):
     """Rows of a table in a file. Sums have the bits of `MemoryRows` over the same cells.
@@ -353,6 +327,7 @@ class FileRows(MemoryRows):
         self._source = FileStored(table) if source is None else source
         n, D = self._source.shape
         self._scaling = Scaling.of(D) if scaling is None else scaling
+        self._touched = factors is not None or not self._scaling.plain
         self._factors: Any = Ones(n) if factors is None else factors
         self.bounded = bounded
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.rows.layout import Summation
 from stillspace.rows.maps import RowMap
 from stillspace.rows.protocols import Rows, RowSum
+from stillspace.rows.sums import Summation
 
 
 def label_codes(labels: Iterable[Any], listed: Sequence[Any]) -> IntArray:
@@ -46,12 +46,10 @@ class LabelledRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.rows.n_rows
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.rows.n_columns
 
     @property

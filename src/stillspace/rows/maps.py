@@ -141,6 +141,22 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
+class Without:
+    """A row that `caps` leaves out, seen through `affine` and `Sphere`, loses all its cells.
+
+    All its cells are missing from here on: counts of cells have it in the bin of missing cells, and
+    behind a bound it is a zero row. It comes first in a view, so that a group that was found in
+    one centre and scale stays left out in another one.
+    """
+
+    affine: Affine
+    caps: Caps
+
+    def __str__(self) -> str:
+        return f"{self.caps}, seen in an earlier centre and scale"
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """The scores `Vᵀx` of a row in a released basis V (D, width). Follow it by `Sphere`."""
 
@@ -150,15 +166,35 @@ class Project:
         return f"project to {self.basis.shape[1]} released directions"
 
 
+OCTAVE = 2.0**-12
+"""What a level grows by when a length doubles: all levels then lie in (0, 1)."""
+
+TOP = 1100
+"""The level of an inverse length `m · 2^e`, ½ ≤ m < 1, is TOP − (e + 2m) octaves; e ≤ 1024."""
+
+
+def levels(inverses: FloatArray) -> FloatArray:
+    """Return the levels of rows with these inverse lengths; 0 for zero rows, whose inverse is 0.
+
+    It grows with the length, linearly in its inverse between powers of two: near its logarithm.
+    `log2` of a library may round one way in a vector and another way beside it. The binary exponent
+    and mantissa of a float are its bits, so a level belongs to its row alone (SPEC 4 a).
+    """
+    mantissa, exponent = np.frexp(inverses)
+    return np.where(inverses > 0.0, (TOP - (exponent + 2.0 * mantissa)) * OCTAVE, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """One column in place of the row: the level of its length before `Sphere` (rows/levels.py)."""
+    """One column in place of the row: the level of its length before `Sphere` (`levels`)."""
 
     def __str__(self) -> str:
         return "keep the length of each row alone"
 
 
-RowMap: TypeAlias = Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Project | Lengths
+RowMap: TypeAlias = (
+    Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Without | Project | Lengths
+)
 View: TypeAlias = tuple[RowMap, ...]
 
 SPHERE: View = (Sphere(),)
@@ -177,8 +213,10 @@ def checked_view(view: View) -> View:
     cells of the table or from the scores of a projection.
     """
     bounded = begun = False
-    for row_map in view:
-        if isinstance(row_map, BOUNDS):
+    for place, row_map in enumerate(view):
+        if isinstance(row_map, Without):
+            allowed = place == 0
+        elif isinstance(row_map, BOUNDS):
             allowed, bounded, begun = not bounded, True, True
         elif isinstance(row_map, Project):
             allowed, bounded = True, False
@@ -204,17 +242,28 @@ def view_text(view: View) -> str:
 
 def with_center(view: View, center: FloatArray) -> View:
     """Return the view with a centre that a release found, in the units of its scaled rows."""
-    if not view or not isinstance(view[0], Affine):
-        msg = "A centre belongs to a view that begins with Affine."
-        raise ValueError(msg)
-    affine = view[0]
+    affine = affine_of(view)
     cells = center if affine.scale is None else center * affine.scale.array
-    return (affine.centred_at(cells), *view[1:])
+    return with_affine(view, affine.centred_at(cells))
+
+
+def affine_of(view: View) -> Affine:
+    """Return the centre and the scale of a view."""
+    for row_map in view:
+        if isinstance(row_map, Affine):
+            return row_map
+    msg = "This view has no place for a centre: it has no Affine."
+    raise ValueError(msg)
+
+
+def with_affine(view: View, affine: Affine) -> View:
+    """Return the view with another centre and scale."""
+    return tuple(affine if isinstance(row_map, Affine) else row_map for row_map in view)
 
 
 def with_bound(view: View, bound: Sphere | Clip) -> View:
-    """Return the view up to its first bound, with another one in its place."""
-    before = [m for m in view if not isinstance(m, _AFTER_BOUND)]
+    """Return the view up to its first bound, with another one in its place; no row is left out."""
+    before = [m for m in view if not isinstance(m, (*_AFTER_BOUND, Without))]
     return (*before, bound)
 
 
@@ -225,7 +274,7 @@ def paired(view: View) -> bool:
 
 def bounded(view: View) -> bool:
     """Whether rows behind a view have length at most 1, if they had no bound before it."""
-    last = [m for m in view if not isinstance(m, LeaveOut)][-1:]
+    last = [m for m in view if not isinstance(m, LeaveOut | Caps)][-1:]
     return any(isinstance(row_map, (*BOUNDS, Lengths)) for row_map in last)
 
 
@@ -256,11 +305,14 @@ __all__ = [
     "Sketch",
     "Sphere",
     "View",
+    "Without",
+    "affine_of",
     "bounded",
     "checked_view",
     "paired",
     "view_text",
     "width",
+    "with_affine",
     "with_bound",
     "with_center",
 ]

@@ -10,18 +10,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels.jobs import Measure, Span, filled
 from stillspace.kernels.storage import inverse_norms
-from stillspace.rows.layout import LONGEST_BLOCK, STANDARD, Job, Layout
-from stillspace.rows.levels import levels
-from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Project, RowMap, Sphere
+from stillspace.rows.maps import (
+    Affine,
+    Caps,
+    Clip,
+    LeaveOut,
+    Lengths,
+    Project,
+    RowMap,
+    Sphere,
+    Without,
+    levels,
+)
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
-from stillspace.rows.sums import PartSum, sum_of
-from stillspace.rows.threads import each
+from stillspace.rows.sums import (
+    LONGEST_BLOCK,
+    STANDARD,
+    Job,
+    Layout,
+    PartSum,
+    each,
+    empty_sum,
+)
 
 _LARGE_SUM = 2**22
 """Entries of a sum of which no two threads get a copy of their own."""
@@ -57,6 +73,7 @@ class MemoryRows:
         self._source = DenseRows(XT.T) if source is None else source
         n, D = self._source.shape
         self._scaling = Scaling.of(D) if scaling is None else scaling
+        self._touched = factors is not None or not self._scaling.plain
         self._factors = np.ones(n) if factors is None else factors
         self.bounded = bounded
 
@@ -100,6 +117,8 @@ class MemoryRows:
             return self._bounded(row_map.norm if isinstance(row_map, Clip) else 0.0)
         if isinstance(row_map, LeaveOut | Caps):
             return self.only(self._kept(row_map))
+        if isinstance(row_map, Without):
+            return self._emptied(row_map)
         if isinstance(row_map, Lengths):
             return MemoryRows(levels(self._factors)[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
@@ -123,6 +142,15 @@ class MemoryRows:
             return self._factors > 1.0 / row_map.length
         return self._outside(row_map.directions.array, row_map.cosines.array)
 
+    def _emptied(self, row_map: Without) -> MemoryRows:
+        """Return raw rows of which some have no cells: a factor that is not a number says so."""
+        if self.scaled or self.bounded:
+            msg = "Rows are left out by their cells before these are centred, scaled or bounded."
+            raise ValueError(msg)
+        seen = self.through(row_map.affine).through(Sphere())
+        factors = np.where(seen._kept(row_map.caps), 1.0, np.nan)
+        return self._like(source=self._source, factors=factors, bounded=False)
+
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
         source = PairedRows.of(self._source, pairs)
@@ -135,7 +163,8 @@ class MemoryRows:
         center, scale = (None if a is None else a.array for a in (affine.center, affine.scale))
         code = code_as_stored(affine.missing, self._source.dtype)
         scaling = Scaling.of(self.n_columns, center, scale, code, holes=affine.holes)
-        return self._like(source=self._source, scaling=scaling, bounded=False)
+        facts: dict[str, Any] = {"source": self._source, "scaling": scaling}
+        return self._like(**facts, factors=self._factors, bounded=False)
 
     def _bounded(self, norm_bound: float) -> MemoryRows:
         """Measure every row; a row with a non-finite entry becomes a zero row, silently (SPEC 4).
@@ -149,7 +178,7 @@ class MemoryRows:
         layout = replace(Layout.of(self.n_columns, self.n_columns), block=self._several())
 
         def measure(job: Job) -> None:
-            for at, X in self._wide_blocks(NO_INDEX, job, layout):
+            for at, X in self._blocks(NO_INDEX, job, layout):
                 out = found[at : at + len(X)]
                 inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out)
 
@@ -165,12 +194,10 @@ class MemoryRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: secret unless the neighbouring relation makes it public."""
         return self._source.shape[0]
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self._source.shape[1]
 
     def sphered(self, selection: IntArray | None = None) -> FloatArray:
@@ -178,8 +205,8 @@ class MemoryRows:
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         out = np.empty((self.n_rows if selection is None else len(index), self.n_columns))
         layout = Layout.of(self.n_columns, self.n_columns)
-        for at, XT in self._blocks(index, (0, len(out)), layout):
-            out[at : at + XT.shape[1]] = XT.T
+        for at, X in self._blocks(index, (0, len(out)), layout):
+            out[at : at + len(X)] = X[:, : self.n_columns]
         return out
 
     def lengths(self, selection: IntArray | None = None) -> FloatArray:
@@ -262,11 +289,11 @@ class MemoryRows:
         return self._like(**facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
-        """Return the sum of the query's terms at `point` over the selected (or all) rows."""
         count = self.n_rows if selection is None else len(selection)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._source.sparse)
-        found = self.partial(query, point, layout.jobs(count), index=index)
+        jobs = layout.jobs(count) if selection is None else layout.jobs_of(index, self.n_rows)
+        found = self.partial(query, point, jobs, index=index)
         return np.zeros(query.shape) if count == 0 else found.value()
 
     def partial(
@@ -292,6 +319,10 @@ class MemoryRows:
                 span = Span(index, *job, layout.block)
                 self._source.add(terms, self._scaling, self._factors, span)
                 return out
+            cells = self._as_stored(index, job) if hasattr(query, "add_cells") else None
+            if cells is not None:
+                query.add_cells(cells, out)  # type: ignore[attr-defined]
+                return out
             wanted = query.measure(point) if hasattr(query, "measure") else None
             if wanted is not None:
                 with np.errstate(all="ignore"):
@@ -299,21 +330,24 @@ class MemoryRows:
                         query.add_measured(Y, distances, point, out)  # type: ignore[attr-defined]
                 return out
             with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
-                for _, XT in self._blocks(index, job, layout):
-                    query.add_block(XT, point, out)
+                for _, X in self._blocks(index, job, layout):
+                    query.add_block(X[:, : self.n_columns].T, point, out)
             return out
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
-        return sum_of(each(job_sum, jobs, most), query.shape, query.norm_bound, first)
+        total = empty_sum(query.shape, query.norm_bound, first)
+        for part in each(job_sum, jobs, most):
+            total.add(part)
+        return total
+
+    def _as_stored(self, index: IntArray, job: Job) -> AnyArray | None:
+        """Return the stored cells of a job, if rows are a dense array that nothing was done to."""
+        if self._touched or not isinstance(self._source, DenseRows):
+            return None
+        X: AnyArray = self._source.X
+        return X[slice(*job)] if len(index) == 0 else X[index[slice(*job)]]
 
     def _blocks(
-        self, index: IntArray, job: Job, layout: Layout
-    ) -> Iterator[tuple[int, FloatArray]]:
-        """Yield positions and blocks of scaled rows as columns, all in the same memory."""
-        for at, X in self._wide_blocks(index, job, layout):
-            yield at, X[:, : self.n_columns].T
-
-    def _wide_blocks(
         self, index: IntArray, job: Job, layout: Layout
     ) -> Iterator[tuple[int, FloatArray]]:
         """Yield positions and blocks of scaled rows, with zero columns up to a multiple of 8."""

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import jobs
 from stillspace.kernels.pairs import subtract_pairs
 from stillspace.rows.stored import (
     Factors,
+    LoadedFirst,
     Ones,
     Scaling,
     Stored,
-    loaded_and_added,
-    loaded_and_measured,
 )
 
 PAIR_CELLS = 2**21
@@ -66,7 +64,7 @@ def _random_pairs(numbers: IntArray, rng: np.random.Generator) -> IntArray:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedRows:
+class PairedRows(LoadedFirst):
     """Row i is `source[first[i]] − source[second[i]]`, in whatever way the source is stored.
 
     The two rows are read as they are, subtracted, and only then scaled, so that a scaled cell is
@@ -94,17 +92,10 @@ class PairedRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, D)."""
         return len(self.first), self.source.shape[1]
 
     @property
-    def sparse(self) -> bool:
-        """Differences are made dense."""
-        return False
-
-    @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored cells."""
         return self.source.dtype
 
     def load(
@@ -119,13 +110,3 @@ class PairedRows:
         self.source.load(self.first[pairs], 0, as_it_is, self.ones, X)
         self.source.load(self.second[pairs], 0, as_it_is, self.ones, B)
         subtract_pairs(X, B, scaling.unit, factors[pairs], scaling.missing, scaling.holes)
-
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
-        loaded_and_added(self, terms, scaling, factors, span)
-
-    def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return scores and distances of a run of blocks."""
-        return loaded_and_measured(self, wanted, scaling, factors, span)

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.kernels.jobs import Terms
-from stillspace.rows.layout import STANDARD, Summation
 from stillspace.rows.maps import Pairs, RowMap, View
+from stillspace.rows.sums import STANDARD, Summation
 
 
 class RowSum(Protocol):
@@ -98,22 +98,18 @@ class ChosenRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of chosen rows."""
         return len(self.numbers)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.rows.n_columns
 
     @property
     def bounded(self) -> bool:
-        """As all rows."""
         return self.rows.bounded
 
     @property
     def summation(self) -> Summation:
-        """As all rows."""
         return self.rows.summation
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:

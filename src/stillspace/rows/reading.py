@@ -6,18 +6,19 @@ part. Any other source is read by one thread in windows, a window ahead of those
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import Future
-from threading import Lock, Thread
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from stillspace._typing import IntArray
 from stillspace.rows.sources.protocol import RowSource
-from stillspace.rows.threads import allowed_threads
+from stillspace.rows.sources.runs import joined
+from stillspace.rows.sums import allowed_threads
 
 WINDOWS = 3
 """Windows that are kept: the last one, the present one and the one ahead."""
@@ -75,9 +76,11 @@ class WindowReader:
     def __init__(self, source: RowSource, memory: int) -> None:
         self._source = source
         size = min(int(memory * WINDOW_SHARE), LARGEST_WINDOW)
-        self.rows = max(size // cell_bytes(source), 1)
+        rows, chunk = size // cell_bytes(source), max(int(getattr(source, "chunk", 1)), 1)
+        self.rows = max(rows - rows % chunk if rows > chunk else rows, 1)  # no chunk is read twice
         self._windows: OrderedDict[int, Future[Any]] = OrderedDict()
-        self._lock, self._reading = Lock(), Lock()
+        self._lock, self._process = Lock(), 0
+        self._executor: ThreadPoolExecutor
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _window_reader, (self._source, self.rows)
@@ -100,8 +103,7 @@ class WindowReader:
 
     def take(self, numbers: IntArray) -> Any:
         """Return rows by their numbers, which ascend."""
-        with self._reading:
-            return self._source.take(numbers)
+        return self._thread().submit(self._source.take, numbers).result()
 
     def _copied(self, start: int, stop: int) -> Any:
         """Return rows that lie in several windows."""
@@ -109,9 +111,7 @@ class WindowReader:
         for k in range(start // self.rows, (stop - 1) // self.rows + 1):
             first = k * self.rows
             parts.append(self._window(k)[max(start - first, 0) : stop - first])
-        if sparse.issparse(parts[0]):
-            return sparse.vstack(parts, format="csr")
-        return np.concatenate(parts)
+        return joined(parts)
 
     def _window(self, k: int) -> Any:
         """Return a window; the next one is read in the meantime."""
@@ -119,31 +119,32 @@ class WindowReader:
             wanted = self._begun(k)
             if (k + 1) * self.rows < self._source.shape[0]:
                 self._begun(k + 1)
-        return wanted.result()
+        try:
+            return wanted.result()
+        except BaseException:
+            with self._lock:
+                self._windows.pop(k, None)
+            raise
 
     def _begun(self, k: int) -> Future[Any]:
         """Return the window, whose reading begins now unless it has begun before."""
-        if k in self._windows:
-            self._windows.move_to_end(k)
-            return self._windows[k]
-        found: Future[Any] = Future()
-        self._windows[k] = found
-        while len(self._windows) > WINDOWS:
-            self._windows.popitem(last=False)
-        Thread(target=self._read, args=(k, found), daemon=True).start()
-        return found
+        if k not in self._windows:
+            stop = min((k + 1) * self.rows, self._source.shape[0])
+            self._windows[k] = self._thread().submit(self._source.read, k * self.rows, stop)
+            while len(self._windows) > WINDOWS:
+                self._windows.popitem(last=False)
+        self._windows.move_to_end(k)
+        return self._windows[k]
 
-    def _read(self, k: int, found: Future[Any]) -> None:
-        start = k * self.rows
-        try:
-            with self._reading:
-                found.set_result(
-                    self._source.read(start, min(start + self.rows, self._source.shape[0]))
-                )
-        except BaseException as error:  # whoever asks for the window is told
-            with self._lock:
-                self._windows.pop(k, None)
-            found.set_exception(error)
+    def _thread(self) -> ThreadPoolExecutor:
+        """Return the one thread that reads; after a fork another one, since threads are not copied.
+
+        It reads windows in the order in which they are asked for. Threads of their own for each
+        window would read them in any order, and the memory of libraries grows with threads.
+        """
+        if self._process != os.getpid():
+            self._executor, self._process = ThreadPoolExecutor(1), os.getpid()
+        return self._executor
 
 
 class BlockCache:
@@ -177,10 +178,7 @@ class BlockCache:
             self._block(k)[numbers[low:high] - k * self._length]
             for k, low, high in zip(blocks.tolist(), starts.tolist(), ends, strict=True)
         ]
-        if len(found) == 1:
-            return found[0]
-        stack = sparse.issparse(found[0])
-        return sparse.vstack(found, format="csr") if stack else np.concatenate(found)
+        return joined(found)
 
     def _block(self, k: int) -> Any:
         with self._lock:

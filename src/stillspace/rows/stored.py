@@ -13,7 +13,7 @@ from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels import jobs, storage
-from stillspace.rows.layout import LONGEST_BLOCK
+from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
 
@@ -185,7 +185,6 @@ class SparseRows(_Loaded):
 
     @property
     def sparse(self) -> bool:
-        """They are."""
         return True
 
     @property
@@ -204,26 +203,44 @@ class SparseRows(_Loaded):
         adder.finish()
 
 
-def loaded_and_added(
-    rows: Stored, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span
-) -> None:
-    """Add the terms of a run of blocks that no compiled function loads."""
-    most = min(span.block, span.stop - span.start)
-    adder, memory = jobs.RowAdder(terms, most), np.empty((most, rows.shape[1]))
-    for at in range(span.start, span.stop, span.block):
-        X = memory[: min(span.block, span.stop - at)]
-        rows.load(span.chosen, at, scaling, factors, X)
-        adder.add_block(X)
-    adder.finish()
+class LoadedFirst(ABC):
+    """Rows that no compiled function loads: a block is loaded, then added or measured."""
 
+    __slots__ = ()
 
-def loaded_and_measured(
-    rows: Stored, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
-) -> tuple[FloatArray, FloatArray]:
-    """Return scores and distances of a run of blocks that no compiled function loads."""
-    X = np.empty((span.stop - span.start, rows.shape[1]))
-    rows.load(span.chosen, span.start, scaling, factors, X)
-    return jobs.measured(X.T, *wanted)
+    @property
+    def sparse(self) -> bool:
+        """What is loaded is dense, unless a subclass says otherwise."""
+        return False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+
+    @abstractmethod
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
+    ) -> None:
+        """Fill `X` (b, width) with scaled rows."""
+
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
+        """Add the terms of a run of blocks."""
+        most = min(span.block, span.stop - span.start)
+        adder, memory = jobs.RowAdder(terms, most), np.empty((most, self.shape[1]))
+        for at in range(span.start, span.stop, span.block):
+            X = memory[: min(span.block, span.stop - at)]
+            self.load(span.chosen, at, scaling, factors, X)
+            adder.add_block(X)
+        adder.finish()
+
+    def measure(
+        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return scores and distances of a run of blocks."""
+        X = np.empty((span.stop - span.start, self.shape[1]))
+        self.load(span.chosen, span.start, scaling, factors, X)
+        return jobs.measured(X.T, *wanted)
 
 
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:
@@ -238,10 +255,36 @@ def _numbers(index: IntArray, start: int, count: int) -> IntArray:
 
 def stored(X: Any) -> DenseRows | SparseRows:
     """Return the rows of an array or a sparse matrix, without a copy where there need be none."""
-    if not sparse.issparse(X):
-        return DenseRows(X)
-    X = X.tocsr()
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return SparseRows(X)
+    return SparseRows(_each_once(compressed(X))) if sparse.issparse(X) else DenseRows(X)
+
+
+def compressed(X: Any) -> Any:
+    """Return a sparse array as compressed rows (CSR). A cell that stands twice still does.
+
+    SciPy would add up what stands twice, in an order that may depend on other rows.
+    """
+    if X.format in ("csr", "csc"):
+        return X.tocsr()
+    X = X.tocoo()
+    rows, columns = X.coords
+    limits = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=X.shape[0]))])
+    order = np.argsort(rows, kind="stable")
+    return sparse.csr_array((X.data[order], columns[order], limits), shape=X.shape)
+
+
+def _each_once(X: Any) -> Any:
+    """Return compressed rows whose columns ascend; what stands twice is added as it is stored.
+
+    SciPy sorts all rows as soon as one row is not sorted, and its sort does not keep the order of
+    equal columns. So one row could change how the cells of another one are rounded when they are
+    added up. This sort keeps that order.
+    """
+    if X.has_canonical_format:
+        return X
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    order = np.lexsort((X.indices[: X.indptr[-1]], rows))
+    parts = X.data[order], X.indices[order], X.indptr.copy()
+    found = sparse.csr_array(parts, shape=X.shape)
+    found.has_sorted_indices = True
+    found.sum_duplicates()
+    return found

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, prod
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,13 @@ from stillspace.parts.sampling import All, Poisson, WithoutReplacement, WithRepl
 from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
-from stillspace.plans.release import Draws, Ledger, Observation, Release, Witness
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import Draws, Observation, Release, Witness
 from stillspace.rows import FileRows, LabelledRows, MemoryRows, Rows
-from stillspace.rows.layout import LOOP_CELLS
-from stillspace.run.answers import Answers
+from stillspace.rows.sums import LOOP_CELLS
+
+if TYPE_CHECKING:
+    from stillspace.run.journal import Journal
 
 CHUNK_BYTES = 2**25
 """Noise and selections of one chunk of iterations take at most about this much memory."""
@@ -68,7 +71,7 @@ class Observers:
 
     watch: Watch | None = None
     witness: Witness | None = None
-    journal: Answers | None = None
+    journal: Journal | None = None
 
 
 NO_OBSERVERS = Observers()
@@ -158,17 +161,15 @@ class GladLoop(CompiledLoop):
     V: FloatArray
 
     def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
-        """Call the compiled function."""
-        query = self.release.query
+        query = self.release.asked
         assert isinstance(query, Glad)
-        facts = (query.D, query.r, query.floor, self.release.divisor)
+        facts = (query.D, query.r, query.floor, query.near, self.release.divisor)
         return int(_loops().glad_polar(*chunk, facts, self.V, self.average, trace))
 
     def point(self) -> FloatArray:
-        """Return V."""
         query = self.release.query
         assert isinstance(query, Glad)
-        return np.ascontiguousarray(self.V[: query.r, : query.D].T)
+        return np.ascontiguousarray(self.V[:, : query.D].T)
 
 
 @dataclass(slots=True)
@@ -180,7 +181,6 @@ class ReaperLoop(CompiledLoop):
     geometry: int
 
     def kernel(self, chunk: Chunk, trace: FloatArray) -> int:
-        """Call the compiled function."""
         query = self.release.query
         assert isinstance(query, Reaper)
         facts = (query.D, self.plan.n_components, query.floor, self.release.divisor)
@@ -188,7 +188,6 @@ class ReaperLoop(CompiledLoop):
         return int(_loops().reaper(*chunk, facts, self.geometry, *state))
 
     def point(self) -> FloatArray:
-        """Return P."""
         return self.P
 
 
@@ -208,14 +207,13 @@ def compiled_loop(plan: Plan, rows: Rows, state: Any) -> CompiledLoop | None:
     if not _covered(plan, release) or not _small(release, rows):
         return None
     query, geometry = release.query, plan.geometry
-    loops, sampled = _loops(), type(release.sampling) is not All
-    lay_out = loops.as_stretches if sampled else loops.as_blocks
+    loops = _loops()
     average = np.zeros((query.D, query.D) if type(plan.output) is Average else (0, 0))
-    D = loops.padded(query.D, 4)
-    common = (plan, release, lay_out(rows.sphered(), D), rows, average)
+    table = loops.as_table(rows.sphered())
+    common = (plan, release, table, rows, average)
     if type(query) is Glad:
-        V = np.zeros((loops.padded(query.r, 2), D))
-        V[: query.r, : query.D] = state.T
+        V = np.zeros((query.r, table.shape[1]))
+        V[:, : query.D] = state.T
         return GladLoop(*common, V)
     if type(geometry) is WaterFilling:
         kind, P, dual = loops.WATER_FILLING, state, np.empty((0, 0))

@@ -15,9 +15,11 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.exceptions import JournalError
+from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import AdaptivePlan
+from stillspace.plans.ledger import CeilingLedger, Ledger
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import CeilingLedger, Ledger, Release
+from stillspace.plans.release import Release
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent, SingleEvent
 from stillspace.run.journal_file import About, JournalFile
@@ -30,6 +32,8 @@ def _free(_: int) -> None:
 class Journal:
     """The answers of one run, in order: those of the file first, then fresh ones.
 
+    A run asks `replayed` first. If that gives None, the run records, draws and reads as ever, and
+    hands the answer to `keep` before anything is computed from it.
     `claim(number)` is called before an answer leaves the process; it raises if the answer may not
     be published.
     """
@@ -50,7 +54,7 @@ class Journal:
         values = self._next(self._about(releases, k))
         if values is not None:
             for release in releases:
-                ledger.record(release.event(k))
+                ledger.record(release.event(k), read=release.sampling)
         return values
 
     def keep(self, releases: Sequence[Release], k: int, values: Sequence[FloatArray]) -> None:
@@ -96,10 +100,17 @@ class Journal:
                 "query": release.query.name,
                 "shape": list(release.query.shape),
                 "event": release.event(k).to_dict(),
+                **_part(release),
             }
             for release in releases
         ]
         return {"stage": self._stage, "iteration": k, "releases": asked}
+
+
+def _part(release: Release) -> dict[str, Any]:
+    """Return which part of the rows a release reads, if it does not read all of them."""
+    read = release.sampling
+    return {"part": [read.number, *read.division]} if isinstance(read, RowPart) else {}
 
 
 def remaining(plan: StagedPlan, records: Iterable[About]) -> ComposedEvent:
@@ -112,6 +123,8 @@ def remaining(plan: StagedPlan, records: Iterable[About]) -> ComposedEvent:
     for about in records:
         events = made.setdefault(about["stage"], [])
         for release in about.get("releases", ()):
+            if "part" in release:  # rows of other parts were not in it: they may still pay it all
+                continue
             stored = {"parts": [{**release["event"], "count": 1}]}
             events += [event for event, _ in ComposedEvent.from_dict(stored)]
     now = max(made, default=0)

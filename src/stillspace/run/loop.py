@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.parts.geometry import top_eigenvectors
-from stillspace.plans.fixed import (
+from stillspace.plans.fixed import Plan, Reading
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import NO_DRAW, Observation, Release
+from stillspace.plans.starts import (
+    ExponentialStart,
     GivenStart,
     MomentStart,
-    Plan,
-    Reading,
     RunStart,
     Start,
+    WishartStart,
 )
-from stillspace.plans.legacy import ExponentialStart, WishartStart
-from stillspace.plans.release import NO_DRAW, Ledger, Observation, Release
+from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import Rows
+from stillspace.rows.maps import View
 from stillspace.run.executors import NO_OBSERVERS, Observers, compiled_loop
-from stillspace.run.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The basis (or whatever else a plan finds), and what the run did with the rows."""
+
+    V: FloatArray
+    n_iter: int
+    converged: bool
+    event: ComposedEvent = NOTHING
+    moment: FloatArray | None = None
+    """The second moment that the start released, if it did: free for post-processing."""
+    costs: tuple[float, ...] = ()
+    """The cost at the point before each iteration, where the query carries it (never private)."""
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """What else was learnt from releases, by name."""
+    through: View = ()
+    """Row maps that the plan suggests for later stages."""
+    whole: bool = False
+    """Whether these take the place of the view."""
+    view: View = ()
+    """What was done to a row in the end, for a staged plan."""
 
 
 def run_loop(

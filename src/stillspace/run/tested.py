@@ -13,12 +13,13 @@ from stillspace.parts.geometry import Orthonormalize, dense_eigenvectors
 from stillspace.parts.noise import half_laplace
 from stillspace.parts.queries import IrlsPower, SecondMoment
 from stillspace.parts.stops import Converged
-from stillspace.plans.fixed import GivenStart, Plan
-from stillspace.plans.release import NO_DRAW, Ledger, Release
+from stillspace.plans.fixed import Plan
+from stillspace.plans.ledger import Ledger
+from stillspace.plans.release import NO_DRAW, Release
+from stillspace.plans.starts import GivenStart
 from stillspace.plans.tested import TestedPlan
 from stillspace.rows.protocols import ChosenRows, Rows
-from stillspace.run.loop import run_loop
-from stillspace.run.result import Result
+from stillspace.run.loop import Result, run_loop
 
 MOST_PASSES = 300
 """Passes of a block's robust fit, at most."""

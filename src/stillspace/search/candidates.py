@@ -13,7 +13,7 @@ from stillspace._typing import FloatArray
 from stillspace.metrics import principal_angles
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
-from stillspace.rows.threads import one_blas_thread
+from stillspace.rows.sums import one_blas_thread
 from stillspace.run import run
 from stillspace.search.cuts import SMALLEST_CUT, cut_of, distances, nearest
 from stillspace.search.starts import pca, ransac, tyler, tyler_applies

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray
-from stillspace.rows.threads import one_blas_thread
+from stillspace.rows.sums import one_blas_thread
 from stillspace.search.candidates import (
     Candidate,
     Loss,

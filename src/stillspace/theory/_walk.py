@@ -11,15 +11,27 @@ and f(V_{k+1}) is sub-Gaussian around its mean with parameter η·spread.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf, log, sqrt
+from math import ceil, expm1, inf, log, sqrt
 
 from stillspace._checks import checked_number, checked_whole
 from stillspace.theory import _checks
 
-__all__ = ["Drift", "Noise", "chordal_radius", "gap_of_radius"]
+__all__ = ["Drift", "Noise", "Pull", "chordal_radius", "gap_of_radius"]
 
 _TRIALS = 200
 """Trials of the fixed point that makes a run's length and its logarithm agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """What is proved of the gradients in a ball around L* (lemma 1)."""
+
+    s: float
+    """⟨E, G⟩ ≤ −s f for the mean gradient G."""
+    gradient: float = 1.0
+    """‖G‖_F is at most this."""
+    square: float = 1.0
+    """The mean of the squared norms of the rows' terms is at most this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +55,11 @@ class Noise:
         if self.batch_size is not None:
             checked_whole("batch_size", self.batch_size)
 
-    def energy(self, gradient: float) -> float:
-        """Return v² = E‖G_k‖² + E‖(I − VVᵀ)B‖², where `gradient` bounds ‖E G_k‖_F."""
-        batch = 0.0 if self.batch_size is None else 1.0 / self.batch_size
-        return min(gradient**2 + batch, 1.0) + self.sigma**2 * self.r * (self.D - self.r)
-
-    @property
-    def spread(self) -> float:
-        """The sub-Gaussian parameter of one step, in units of the step size."""
-        batch = 0.0 if self.batch_size is None else 1.0 / self.batch_size
-        return sqrt(self.sigma**2 + batch)
+    def energy(self, pull: Pull) -> float:
+        """Return v² = E‖G_k‖² + E‖(I − VVᵀ)B‖²."""
+        batch = 0.0 if self.batch_size is None else pull.square / self.batch_size
+        steps = min(pull.gradient**2 + batch, pull.square)
+        return steps + self.sigma**2 * self.r * (self.D - self.r)
 
     def tilt(self, step: float, iterations: float, failure: float) -> float:
         """Return θ: with probability 1 − failure, ‖η VᵀB_k‖ ≤ θ in each of the iterations."""
@@ -69,22 +76,58 @@ class Drift:
     s: float
     energy: float
     spread: float
+    """Of the Gaussian noise, in units of the step size."""
+    rows: float = inf
+    """The size b of a batch: one row of it can move a step by 2/b."""
+    square: float = 1.0
+    """The mean squared norm of a row's term: the batch adds a variance of `square`/b."""
 
     @classmethod
-    def of(cls, s: float, gradient: float, noise: Noise, tilt: float) -> Drift:
+    def of(cls, pull: Pull, noise: Noise, tilt: float) -> Drift:
         """Return them after the part VᵀB of the noise took its share (lemma 3)."""
         if tilt >= 1.0:
             return cls(-inf, inf, inf)
-        loss = gradient * tilt / (1.0 - tilt)
-        energy = noise.energy(gradient) / (1.0 - tilt) ** 2
-        return cls(s - loss, energy, noise.spread / (1.0 - tilt))
+        loss = pull.gradient * tilt / (1.0 - tilt)
+        energy = noise.energy(pull) / (1.0 - tilt) ** 2
+        larger = 1.0 / (1.0 - tilt)  # all lengths of a step grow by this factor at most
+        return cls(
+            pull.s - loss,
+            energy,
+            noise.sigma * larger,
+            (noise.batch_size or inf) / larger**2,
+            pull.square,
+        )
 
-    def tail(self, slack: float, iterations: float, failure: float) -> float:
-        """Return x with P(f_k > η(u_k + x) for some k ≤ iterations) ≤ failure (lemma 4)."""
-        if self.spread == 0.0:
-            return 0.0
-        count = max(iterations, 1.0)
-        return self.spread**2 / (2.0 * slack) * log(count * (count + 1.0) / (2.0 * failure))
+    def tails(self, slack: float, iterations: float, failure: float) -> tuple[float, float]:
+        """Return x and y of lemma 4, for runs of so many iterations.
+
+        Except with probability `failure`, f_k ≤ η(u_k + x) on the way and f_k ≤ η(u_k + y) at the
+        end.
+        """
+        T, unit = max(iterations, 1.0), self.variance(slack) / (2.0 * slack)
+        return unit * log(T * T / failure), unit * log(2.0 * T / failure)
+
+    def variance(self, slack: float) -> float:
+        """Return ς² with E exp(t(Φ − EΦ)) ≤ exp(t²η²ς²/2) at ηt = 2·slack/ς² (lemma 3).
+
+        Hoeffding's ς² always holds. Bennett's is searched between it and the plain variance.
+        """
+        noise, most = self.spread**2, 1.0 / self.rows
+
+        def holds(variance: float) -> bool:
+            x = 2.0 * most * 2.0 * slack / variance
+            if x > 500.0:
+                return False
+            growth = 2.0 * (expm1(x) - x) / x**2 if x > 1e-4 else 1.0 + x
+            return noise + self.square * most * growth <= variance
+
+        low, high = noise, noise + most
+        if most == 0.0 or not holds(high):
+            return high
+        for _ in range(40):
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return high
 
     def floor(self, slack: float) -> float:
         """Return the least level below which the comparison sequence u_k stays (lemma 5)."""
@@ -122,9 +165,8 @@ def least_length(
     first: float,
     factor: float,
     noise: Noise,
+    pull: Pull,
     *,
-    s: float,
-    gradient: float,
     step: float,
     share: float,
     room: float,
@@ -143,8 +185,7 @@ def least_length(
             first,
             factor * first,
             noise,
-            s=s,
-            gradient=gradient,
+            pull,
             step=step,
             share=share,
             room=room * first,
@@ -163,9 +204,8 @@ def run_length(
     first: float,
     last: float,
     noise: Noise,
+    pull: Pull,
     *,
-    s: float,
-    gradient: float,
     step: float,
     share: float,
     room: float,
@@ -173,9 +213,9 @@ def run_length(
 ) -> float:
     """Return the iterations from u = first to u = last in a run of that many, or infinity."""
     part = failure if noise.tangential or noise.sigma == 0.0 else failure / 2.0
-    drift = Drift.of(s, gradient, noise, noise.tilt(step, iterations, part))
+    drift = Drift.of(pull, noise, noise.tilt(step, iterations, part))
     if drift.s <= 0.0:
         return inf
     slack = share * drift.s
-    tail = drift.tail(slack, iterations, part)
-    return drift.time(first, last - tail, slack) if tail <= room else inf
+    way, end = drift.tails(slack, iterations, part)
+    return drift.time(first, last - end, slack) if way <= room else inf

@@ -26,7 +26,7 @@ from typing import Literal, TypeAlias
 from stillspace._checks import checked_number, checked_whole, described, is_word_of
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
-from stillspace.theory._walk import Drift, Noise, chordal_radius
+from stillspace.theory._walk import Drift, Noise, Pull, chordal_radius
 
 __all__ = ["IterationBound", "RestartSchedule", "iteration_bound", "largest_restarts", "restarts"]
 
@@ -265,24 +265,24 @@ def _bound(
     """Return the conditions of a run from f ≤ first to f ≤ last (lemma 5)."""
     part = failure if noise.sigma == 0.0 else failure / 2.0
 
-    def at(T: float) -> tuple[float, Drift, float, float]:
+    def at(T: float) -> tuple[float, Drift, float, tuple[float, float]]:
         step = scale * T**-nu
-        drift = Drift.of(s, gradient, noise, noise.tilt(step, T, part))
+        drift = Drift.of(Pull(s, gradient), noise, noise.tilt(step, T, part))
         slack = _SLACK * drift.s
-        tail = drift.tail(slack, T, part) if drift.s > 0.0 else inf
-        return step, drift, slack, tail
+        tails = drift.tails(slack, T, part) if drift.s > 0.0 else (inf, inf)
+        return step, drift, slack, tails
 
     def stays(T: float) -> bool:
-        step, _, _, tail = at(T)
-        return step * tail <= room
+        step, _, _, (way, _) = at(T)
+        return step * way <= room
 
     def settles(T: float) -> bool:
-        step, drift, slack, tail = at(T)
-        return drift.s > 0.0 and last / step - tail > drift.floor(slack)
+        step, drift, slack, (_, end) = at(T)
+        return drift.s > 0.0 and last / step - end > drift.floor(slack)
 
     def shrinks(T: float) -> bool:
-        step, drift, slack, tail = at(T)
-        return drift.s > 0.0 and drift.time(first / step, last / step - tail, slack) <= T
+        step, drift, slack, (_, end) = at(T)
+        return drift.s > 0.0 and drift.time(first / step, last / step - end, slack) <= T
 
     stay = _least(stays, 1.0)
     settle = _least(settles, 1.0)

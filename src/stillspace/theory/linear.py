@@ -27,9 +27,9 @@ from stillspace.theory.local import LocalStability
 
 __all__ = ["LinearConvergence", "Stage", "linear_convergence", "most_halvings", "noise_floor"]
 
-ROOM = 0.25
+ROOM = 0.4
 """Within a stage the error may exceed the stage's first bound by this part of it."""
-SLACKS = (0.03, 0.1, 0.2, 0.3, 0.45, 0.6)
+SLACKS = (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 """Parts of the drift that may be spent on the random part; the best one is taken."""
 RATIOS = tuple(np.geomspace(1.05, 6.0, 12).tolist())
 """Errors over step sizes that are tried, as multiples of the least possible one."""
@@ -147,17 +147,17 @@ def noise_floor(
     checked_number("start", start, 0.0, 1.0, inside=False)
     noise = Noise(D, r, sigma, batch_size, tangential)
     radius = chordal_radius(start, D, r)
-    s = facts.drift((1.0 + ROOM) * radius)
+    pull = facts.pull((1.0 + ROOM) * radius, r)
     part = failure if tangential or sigma == 0.0 else failure / 2.0
-    drift = Drift.of(s, facts.gradient, noise, noise.tilt(step, iterations, part))
+    drift = Drift.of(pull, noise, noise.tilt(step, iterations, part))
     if drift.s <= 0.0:
         return 1.0
     ends = []
     for share in SLACKS:
         slack = share * drift.s
-        tail = drift.tail(slack, iterations, part)
-        if step * tail <= ROOM * radius:
-            ends.append(_level(drift, radius / step, iterations, slack) + tail)
+        way, end = drift.tails(slack, iterations, part)
+        if step * way <= ROOM * radius:
+            ends.append(_level(drift, radius / step, iterations, slack) + end)
     return gap_of_radius(step * min(ends, default=inf))
 
 
@@ -242,21 +242,21 @@ def _stage(
     facts: LocalStability, radius: float, factor: float, noise: Noise, failure: float
 ) -> Stage:
     """Return the shortest stage over a grid of step sizes and slacks."""
-    s = facts.drift((1.0 + ROOM) * radius)
+    pull = facts.pull((1.0 + ROOM) * radius, noise.r)
     best = Stage(radius, factor, 0.0, inf)
-    if s <= 0.0:
+    if pull.s <= 0.0:
         return best
-    free = Drift.of(s, facts.gradient, noise, 0.0)
+    free = Drift.of(pull, noise, 0.0)
     for share in SLACKS:
-        least = (free.floor(share * s) + free.tail(share * s, 1.0, failure)) / factor
+        slack = share * pull.s
+        least = (free.floor(slack) + free.tails(slack, 1.0, failure)[1]) / factor
         for ratio in RATIOS:
             step = radius / (least * ratio)
             iterations = least_length(
                 least * ratio,
                 factor,
                 noise,
-                s=s,
-                gradient=facts.gradient,
+                pull,
                 step=step,
                 share=share,
                 room=ROOM,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
+from stillspace.theory._walk import Pull
 from stillspace.theory.stability import alignment_bound, permeance
 
 __all__ = ["LocalStability", "local_stability"]
@@ -28,7 +29,11 @@ class LocalStability:
     alignment: float
     """A: an upper bound on the alignment of the outliers with any subspace."""
     gradient: float = 1.0
-    """An upper bound on ‖∇F(V)‖_F; 1 holds for rows of length at most 1."""
+    """An upper bound on ‖G(V)‖_F, wherever V is; 1 holds for rows of length at most 1."""
+    inlier_gradient: float = inf
+    """An upper bound on the Frobenius norm of the inliers' part of G(V), wherever V is."""
+    square: float = 1.0
+    """An upper bound on the mean of the squared norms ‖Vᵀx‖² of the rows' terms."""
     nearby: float = inf
     """An upper bound on the alignment of the outliers with L* itself."""
     slope: float = inf
@@ -52,6 +57,11 @@ class LocalStability:
             return -inf
         gamma = sqrt(1.0 - f * f)
         return gamma * (gamma * self.permeance - self.alignment_within(f))
+
+    def pull(self, f: float, r: int) -> Pull:
+        """Return what lemma 1 proves within f of L*; the outliers' part of G has rank r at most."""
+        parts = self.inlier_gradient + sqrt(r) * self.alignment_within(f)
+        return Pull(self.drift(f), min(self.gradient, parts), self.square)
 
 
 def local_stability(
@@ -81,15 +91,21 @@ def local_stability(
     size = float(_checks.norms(inner).sum()) / n
     P = max(_checks.downwards(permeance(inner, r, n), size, sum(inner.shape)), 0.0)
     every = np.concatenate([inner, outer])
-    gradient = float(np.linalg.norm(every, 2)) / sqrt(n)
-    gradient = _checks.upwards(gradient, sum(every.shape))
+    lengths = np.linalg.svd(every, compute_uv=False)
+    inner_part = sqrt(len(inner)) * float(np.linalg.norm(inner, 2)) / n
+    terms = sum(every.shape)
+    gradients = (
+        _checks.upwards(float(lengths[0]) / sqrt(n), terms),
+        _checks.upwards(inner_part, terms),
+        _checks.upwards(float(np.sum(lengths[:r] ** 2)) / n, terms),
+    )
     if len(outer) == 0:
-        return LocalStability(P, 0.0, gradient, 0.0, 0.0, radius)
+        return LocalStability(P, 0.0, *gradients, 0.0, 0.0, radius)
     nearby, slope = _near(outer, V, radius)
     return LocalStability(
         P,
         alignment_bound(outer) / n,
-        gradient,
+        *gradients,
         _checks.upwards(nearby / n, sum(outer.shape)),
         _checks.upwards(slope / n, sum(outer.shape)),
         radius,

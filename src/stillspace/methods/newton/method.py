@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, nan, sqrt
+from math import hypot, inf, nan, sqrt
 from typing import ClassVar
 
 import numpy as np
 
 from stillspace._typing import FloatArray
+from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.routes import (
     BOTH,
@@ -41,7 +42,9 @@ from stillspace.parts.queries import (
     Query,
     SecondMoment,
 )
+from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+from stillspace.plans.ledger import ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,14 @@ class DampedNewton:
     rule: NewtonRule = NEWTON_RULE
     """All tuned numbers."""
 
+    division: DivisionRule = DIVISION
+    """When the look and the first phase read parts of the rows."""
+
     @property
     def _look(self) -> OutlierLook:
-        return OutlierLook(self.D, self.r) if self.look is None else self.look
+        if self.look is None:
+            return OutlierLook(self.D, self.r, division=self.division)
+        return self.look
 
     @property
     def n_passes(self) -> int:
@@ -81,6 +89,10 @@ class DampedNewton:
             self._look.coordinates + moments + (self.rule.judged_at + self.rule.most_steps) * step
         )
 
+    def at(self, point: FloatArray) -> DampedNewton:
+        """Return the method, told the centre and the scale (2, D) that its rows have."""
+        return replace(self, look=self._look.at(point))
+
     def begin(self, allowance: Allowance) -> NewtonState:
         """Return the state before the first release."""
         return Looking(allowance, self._look.begin(allowance))
@@ -91,9 +103,9 @@ class DampedNewton:
             return None
         if isinstance(state, Looking):
             return self._look.ask(state.look)
-        through = state.screening.through
+        screening = state.screening
         if isinstance(state, TopUp | LastMoment):
-            return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),), through)
+            return screening.ask(np.empty((0, 0)), (SecondMoment(self.D), state.share))
         D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
         queries: list[tuple[Query, float]] = [
@@ -102,7 +114,7 @@ class DampedNewton:
         ]
         if matrix > 0.0:
             queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
-        return Ask(state.belief.V, tuple(queries), through)
+        return screening.ask(state.belief.V, *queries, sampling=state.sampling)
 
     def take(self, state: NewtonState, answers: tuple[Answer, ...]) -> NewtonState:
         """Return the state after a pass."""
@@ -122,12 +134,7 @@ class DampedNewton:
     def outcome(self, state: NewtonState) -> Outcome:
         """Return the subspace, what is believed of its error d², the route, what was left out."""
         assert isinstance(state, Found)
-        facts = {
-            "error_estimate": state.error,
-            "route": state.route,
-            "left_out": state.screening.left_out,
-        }
-        return Outcome(state.V, state.screening.moment.value, facts, state.screening.through)
+        return state.screening.outcome(state.V, error_estimate=state.error, route=state.route)
 
     # --- the start -------------------------------------------------------------------------
 
@@ -142,9 +149,9 @@ class DampedNewton:
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
         if kappa < self.rule.weak:
             return LastMoment(screening, 1.0 - screening.spent, WEAK_SIGNAL)
-        wanted = self.rule.top_up / kappa**2
-        if wanted > moment.share:
-            return TopUp(allowance, screening, wanted - moment.share)
+        wanted = self.rule.top_up / kappa**2 - moment.share
+        if wanted > 0.0:  # and where units were found again, half is left for the steps
+            return TopUp(allowance, screening, min(wanted, (1.0 - screening.spent) / 2.0))
         return self._step_from(allowance, screening)
 
     def _step_from(self, allowance: Allowance, screening: Screening) -> Steps:
@@ -152,6 +159,7 @@ class DampedNewton:
         scalar, matrix = self.rule.scalar_share, self.rule.matrix_share if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
         V, spectrum = moment.leading(r), moment.spectrum(r)
+        kappa = spectrum.kappa / sqrt(moment.share)
         return Steps(
             allowance,
             screening,
@@ -159,7 +167,7 @@ class DampedNewton:
             weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
             weakest_unit=float(spectrum.signal[-1] + spectrum.bulk),
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
-            kappa=spectrum.kappa / sqrt(moment.share),
+            kappa=kappa,
             parts=(1.0 - screening.spent - scalar - matrix, scalar, matrix),
             belief=Belief.at(
                 V,
@@ -170,6 +178,7 @@ class DampedNewton:
             spread=Spread.at(spectrum, moment.sd),
             spent=screening.spent,
             rule=self.rule,
+            sampling=screening.division,
         )
 
     def _part(self, allowance: Allowance, signal: FloatArray) -> float:
@@ -202,11 +211,14 @@ class DampedNewton:
     # --- the steps -------------------------------------------------------------------------
 
     def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> NewtonState:
-        belief, surprise = state.belief.after(answers)
+        belief, surprise = state.belief.after(self._with_sampling_error(state, answers))
         assert belief.gain is not None
         spread = state.spread.after(belief.curvature, belief.gain, answers[0].sd)
-        spent = state.spent + sum(state.shares)
+        spent = state.spent + state.cost
         state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
+        if isinstance(state.sampling, RowPart):
+            number = state.k % state.sampling.parts
+            state = replace(state, sampling=replace(state.sampling, number=number))
         if state.k == self.rule.judged_at and self._noisy(state):
             return self._judge_noisy(state)
         if state.k >= self.rule.cut_from:
@@ -217,11 +229,24 @@ class DampedNewton:
             state = replace(state, doubt=False, route=NOISY_TABLE)
         return self._next_phase(state, surprise)
 
+    def _with_sampling_error(self, state: Steps, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
+        """Return the answers of a part of the rows, with what other rows would have changed.
+
+        A term of the gradient has norm at most 1: over m rows the entries of its mean vary by at
+        most 1/√(m(D − r)r).
+        """
+        if not isinstance(state.sampling, RowPart):
+            return answers
+        m = state.sampling.expected_size(state.allowance.size)
+        sampling = 1.0 / sqrt(m * (self.D - self.r) * self.r)
+        gradient = replace(answers[0], sd=hypot(answers[0].sd, sampling))
+        return gradient, *answers[1:]
+
     def _judge_noisy(self, state: Steps) -> NewtonState:
         """Go back at once, or compare later."""
         if self._hopeless(state):
             return self._back(state, HOPELESS_TABLE)
-        return replace(state, doubt=True)
+        return replace(self._read_all(state), doubt=True)
 
     def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastMoment:
         return LastMoment(state.screening, 1.0 - state.spent, route, steps)
@@ -276,17 +301,7 @@ class DampedNewton:
     def _next_phase(self, state: Steps, surprise: float) -> NewtonState:
         k, moves = state.k, surprise >= self.rule.still_moves
         if state.end is None:
-            goes_on = (
-                k < self.rule.first_steps
-                or state.doubt
-                or (moves and k < self.rule.most_first_steps)
-            )
-            if goes_on:
-                return state
-            if self._split(state):
-                return self._back(state, SPLIT_ROWS)
-            check = k + self.rule.checked_after, state.belief.s
-            return replace(state, end=k + self.rule.last_steps, check=check)
+            return state if self._first_goes_on(state, moves) else self._after_first(state)
         assert state.check is not None
         if k == state.check[0]:
             more = self.rule.more_steps if moves and self._sharpens(state) else self.rule.last_few
@@ -294,6 +309,29 @@ class DampedNewton:
         if k < state.end:
             return state
         return self._found(state)
+
+    def _first_goes_on(self, state: Steps, moves: bool) -> bool:
+        """Whether the first phase has another step; one follows it that reads all rows."""
+        if state.doubt or state.widened:
+            return state.doubt
+        k, rule = state.k, self.rule
+        return k < rule.first_steps or (moves and k < rule.most_first_steps)
+
+    def _after_first(self, state: Steps) -> NewtonState:
+        """Begin the second phase, or make one more step of the first that reads all rows."""
+        if state.sampling != ALL:
+            return self._read_all(state)
+        if self._split(state):
+            return self._back(state, SPLIT_ROWS)
+        check = state.k + self.rule.checked_after, state.belief.s
+        return replace(state, end=state.k + self.rule.last_steps, check=check)
+
+    def _read_all(self, state: Steps) -> Steps:
+        """Go over to all rows, whose optimum is another than that of some of them."""
+        if state.sampling == ALL:
+            return state
+        belief = state.belief.reopened(self.rule.reopened / (self.D - self.r))
+        return replace(state, belief=belief, sampling=ALL, widened=True)
 
     def _found(self, state: Steps) -> Found:
         """Return where the steps ended, with their error or the reason why it is not known."""

@@ -12,7 +12,9 @@ from stillspace.methods.newton.routes import NEWTON
 from stillspace.methods.newton.rule import NewtonRule
 from stillspace.methods.newton.spread import Spread
 from stillspace.methods.outlier_look import LookState, Screening
+from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance
+from stillspace.plans.ledger import ALL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +56,10 @@ class Steps:
     """What the noise so far makes of the error; no step depends on it."""
     spent: float
     rule: NewtonRule
+    sampling: All | RowPart = ALL
+    """Which rows the next step reads."""
+    widened: bool = False
+    """Whether steps read some of the rows before, and all of them now."""
     k: int = 0
     cut: float = inf
     end: int | None = None
@@ -64,16 +70,24 @@ class Steps:
     route: str = NEWTON
 
     @property
+    def cost(self) -> float:
+        """What the next step adds to the share that is spent: a round over the parts pays once."""
+        later = isinstance(self.sampling, RowPart) and self.sampling.number > 0
+        return 0.0 if later else sum(self.shares)
+
+    @property
     def shares(self) -> tuple[float, float, float]:
         """Shares of the next step's three releases."""
         gradient, scalar, matrix = self.parts
         if self.end is None:
-            each = 1.0 / (self.rule.first_steps + self.rule.last_steps)
-            return (
-                self.rule.first_part * gradient / self.rule.first_steps,
-                scalar * each,
-                matrix * each,
-            )
+            rule = self.rule
+            steps = rule.first_steps + rule.last_steps
+            first = rule.first_part * gradient / rule.first_steps, scalar / steps, matrix / steps
+            if isinstance(self.sampling, RowPart):
+                # `first_steps` of them cost a quarter of what they would over all rows
+                more = self.sampling.parts / 4.0
+                return more * first[0], more * first[1], more * first[2]
+            return first
         each = (1.0 - self.spent) / (self.end - self.k) / (gradient + scalar + matrix)
         return gradient * each, scalar * each, matrix * each
 

@@ -92,8 +92,10 @@ def _climbed(excess: FloatArray, C: FloatArray) -> FloatArray:
     α keeps a step from overshooting.
     """
     shift = 0.5 * float(np.max(np.abs(np.linalg.eigvalsh(excess))))
+    K = len(C)
+    tensor = _matrices(excess).transpose(1, 2, 0).reshape(K * K, -1)  # M(c) = tensor @ squares(c)
     for _ in range(STEPS):
-        M = _matrices(excess @ squares(C))
-        C = (M @ C.T[:, :, None])[:, :, 0].T + shift * C
-        C = C / np.maximum(np.sqrt(np.sum(C * C, axis=0)), 1e-300)
+        M = (tensor @ squares(C)).reshape(K, K, -1)
+        C = np.einsum("ijc,jc->ic", M, C) + shift * C
+        C = C / np.maximum(np.sqrt(np.einsum("ic,ic->c", C, C)), 1e-300)
     return C

@@ -1,233 +1,368 @@
-"""What is believed of one column after some noisy histograms of its cells."""
+"""What is believed of the columns after some noisy histograms of their cells."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
-from math import inf, nextafter, sqrt
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from math import inf, nextafter
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+import numpy.typing as npt
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.methods.standardiser.histogram import on_simplex, spread
-from stillspace.methods.standardiser.hypotheses import Hypotheses, first_hypotheses, within
+from stillspace.methods.standardiser.hypotheses import (
+    Hypotheses,
+    first_hypotheses,
+    log_sum,
+    within,
+)
+from stillspace.methods.standardiser.looks import Look, Range, first_edges
 from stillspace.methods.standardiser.rule import RULE
-from stillspace.parts.queries.columns import octave_edges
 
 _SMALLEST = nextafter(0.0, 1.0)
+_AT_ONCE = 64
+"""Columns that are handled at once."""
+_CELLS = 2**16
+"""Probabilities that are computed at once: they stay in a core's second cache."""
+_UNLIKELY = 12.0
+"""What a hypothesis lacks, in the logarithm of its weight, that is not looked at again."""
+_SELDOM = 8
+"""Tables of first hypotheses that are kept in memory: one for each public range, 6 MB each."""
 
 
-class Atom(NamedTuple):
-    """A value that many cells have: between these limits, with this share of the rows."""
+class Beliefs(NamedTuple):
+    """Weighed hypotheses of all D columns. Arrays have one row per column."""
 
-    low: float
-    high: float
-    share: float
-
-
-class Range(NamedTuple):
-    """What a codebook says of a column: its smallest and its largest value."""
-
-    low: float
-    high: float
-
-
-class HeavyBin(NamedTuple):
-    """A bin with so many cells that the median may hide in it."""
-
-    low: float
-    high: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Histogram:
-    """One noisy histogram of a column: shares of the rows between edges, and their noise."""
-
-    edges: FloatArray
-    shares: FloatArray
-    sd: float
-
-    def bin_of(self, value: float) -> int:
-        """Return the number of the bin that holds a value."""
-        return int(np.searchsorted(self.edges, value, side="right"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Belief:
-    """Weighed hypotheses of one column."""
-
-    hypotheses: Hypotheses
+    laws: Hypotheses
     weights: FloatArray
-    histograms: tuple[Histogram, ...]
-    atoms: tuple[Atom, ...]
-    present: float
+    first: Look
+    """The first look, at all columns."""
+    outline: Look
+    """The first look, without bins that decide nothing."""
+    looks: tuple[Look, ...]
+    """The closer looks so far, each at some columns."""
+    atoms: FloatArray
+    """(D, atoms, 3): values that many cells have, between two limits, with a share of the rows;
+    filled up with shares of 0."""
+    heavy: FloatArray
+    """(D, 3): limits and share of the fullest closed bin of the column's last look, beside atoms,
+    if the median may hide in it; NaN if none is so full."""
+    present: FloatArray
     """Share of the cells that are not missing."""
-    known: Range | None = None
-    """The public range of the column, if it has one."""
-    step: float = 1.0
+    sd: FloatArray
+    """The noise of the column's last look."""
+    step: FloatArray
     """Octaves between the scales of neighbouring hypotheses."""
+    known: tuple[Range | None, ...]
+    """The public range of a column, if it has one."""
 
     @property
-    def live(self) -> float:
+    def live(self) -> FloatArray:
         """The share of cells that are neither missing nor in an atom."""
-        return max(self.present - sum(atom.share for atom in self.atoms), 0.0)
+        return np.asarray(np.maximum(self.present - self.atoms[:, :, 2].sum(axis=1), 0.0))
 
     @property
-    def varied(self) -> float:
+    def varied(self) -> FloatArray:
         """The share of the present cells beside the most frequent value."""
-        return self.present - max((atom.share for atom in self.atoms), default=0.0)
+        return np.asarray(self.present - self.atoms[:, :, 2].max(axis=1, initial=0.0))
 
     @property
-    def hopeless(self) -> bool:
-        """Whether the column is constant, as far as noise tells."""
-        return not self._is_clear(self.varied)
+    def hopeless(self) -> npt.NDArray[np.bool_]:
+        """Whether a column is constant, as far as noise tells."""
+        return ~self.is_clear(self.varied)
 
     @property
-    def resolved(self) -> bool:
+    def resolved(self) -> npt.NDArray[np.bool_]:
         """Whether centre and scale are known well enough for the last look."""
-        return self.uncertainty <= RULE.resolved and self.heavy_bin() is None
+        return (self.uncertainty <= RULE.resolved) & np.isnan(self.heavy[:, 2])
 
     @property
-    def octave(self) -> tuple[float, float]:
+    def octave(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the logarithm of the scale, base 2."""
-        mean = float(self.weights @ self.hypotheses.octave)
-        return mean, sqrt(float(self.weights @ np.square(self.hypotheses.octave - mean)))
+        octave = self.laws.octave
+        mean = np.sum(self.weights * octave, axis=1)
+        variance = np.sum(self.weights * np.square(octave - mean[:, None]), axis=1)
+        return mean, np.sqrt(variance)
 
     @property
-    def uncertainty(self) -> float:
+    def uncertainty(self) -> FloatArray:
         """Octaves of the scale or scales of the centre, whichever is more."""
-        w, h = self.weights, self.hypotheses
+        w, laws = self.weights, self.laws
         mean, sd = self.octave
-        order = np.argsort(h.center)
-        at = int(np.searchsorted(np.cumsum(w[order]), 0.5))
-        middle = h.center[order[min(at, len(order) - 1)]]
-        off = float(w @ (np.abs(h.center - middle) + h.reach / 2.0))
-        return max(sd, off / float(np.exp2(mean)))
+        order = np.argsort(laws.center, axis=1)
+        below = np.cumsum(np.take_along_axis(w, order, axis=1), axis=1)
+        at = np.minimum(np.count_nonzero(below < 0.5, axis=1), w.shape[1] - 1)
+        rows = np.arange(len(w))
+        middle = laws.center[rows, order[rows, at]]
+        off = np.sum(w * (np.abs(laws.center - middle[:, None]) + laws.reach / 2.0), axis=1)
+        return np.asarray(np.maximum(sd, off / np.exp2(mean)))
 
-    def masses(self, histogram: Histogram, known: FloatArray | None = None) -> FloatArray:
-        """Return what each hypothesis says of a histogram: (hypotheses, bins).
+    def is_clear(self, share: FloatArray) -> npt.NDArray[np.bool_]:
+        """Whether a share of the rows, one per column, stands out of the noise."""
+        return share >= np.maximum(RULE.least_live, RULE.sure * self.sd)
 
-        `known` are the probabilities of the bins for the first hypotheses, if they are at hand.
-        """
-        if known is None:
-            parts = self.hypotheses.masses(histogram.edges)
-        else:
-            parts = np.concatenate([known, self.hypotheses[len(known) :].masses(histogram.edges)])
-        masses = self.live * parts
-        for atom in self.atoms:
-            masses[:, histogram.bin_of(atom.low)] += atom.share
-        return np.asarray(masses)
+    def masses(self, look: Look, laws: Hypotheses) -> AnyArray:
+        """Return what hypotheses of the columns say of a look at them, atoms included."""
+        masses = laws.masses(look.edges)
+        columns = look.columns
+        atoms = self.atoms[columns]
+        live = np.maximum(self.present[columns] - atoms[:, :, 2].sum(axis=1), 0.0)
+        masses *= live[:, None, None].astype(np.float32)
+        for low, _, share in self._atoms(columns):
+            masses[np.arange(len(columns)), :, look.bins_of(low)] += share[:, None]
+        return masses
 
-    def weighed(self, known: FloatArray | None = None) -> Belief:
-        """Return the belief with weights from all looks: a matched filter with misfit.
-
-        `known` is that of `masses`, for the only histogram that there is.
-        """
-        found = self.hypotheses.prior.copy()
-        for histogram in self.histograms:
-            masses = self.masses(histogram, known)
-            fit = masses @ histogram.shares - 0.5 * np.square(masses).sum(axis=1)
-            found += fit / (histogram.sd**2 + RULE.misfit**2)
-        return replace(self, weights=np.exp(found - logsumexp(found)))
-
-    def heavy_bin(self) -> HeavyBin | None:
-        """Return the fullest closed bin of the last look beside atoms, if that is too full."""
-        histogram = self.histograms[-1]
-        shares = histogram.shares[1:-1].copy()
-        if len(shares) == 0:
-            return None
-        for atom in self.atoms:
-            at = histogram.bin_of(atom.low) - 1
-            if 0 <= at < len(shares):
-                shares[at] -= atom.share
-        at = int(np.argmax(shares))
-        if shares[at] <= max(RULE.heavy * self.present, RULE.clear * histogram.sd):
-            return None
-        low, high = histogram.edges[at : at + 2]
-        return HeavyBin(float(low), float(high), float(shares[at]))
-
-    def next_edges(self, sd: float) -> FloatArray:
+    def next_edges(self, columns: IntArray, sd: float) -> list[FloatArray]:
         """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin."""
         bins = int(np.clip(RULE.full / sd, RULE.least_bins, RULE.most_bins))
-        parts = [self.hypotheses.quantiles(self.weights, np.arange(1.0, bins) / bins)]
-        parts += [np.array([atom.low, atom.high]) for atom in self.atoms]
-        heavy = self.heavy_bin()
-        if heavy is not None:
-            parts.append(np.linspace(heavy.low, heavy.high, RULE.parts_of_heavy_bin + 1))
-        edges = np.concatenate(parts)
-        return np.unique(edges[np.isfinite(edges)])
-
-    def after(self, histogram: Histogram) -> Belief:
-        """Return what is believed after one more look: likely hypotheses, finer ones."""
-        order = np.argsort(-self.weights, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(self.weights[order]), RULE.mass_kept)) + 1
-        likely = self.hypotheses[order[: min(enough, RULE.most_kept)]].split(histogram.edges)
-        step = self.step
-        if step > RULE.finest_step:
-            likely, step = likely.halved(step), step / 2.0
-        histograms = (*self.histograms, histogram)
-        found = replace(self, hypotheses=likely, histograms=histograms, step=step)
-        return found._with_fresh().weighed()
-
-    def with_atom(self) -> Belief:
-        """Return the belief that the heavy bin of the last look is one value, if it is narrow."""
-        heavy = self.heavy_bin()
-        if heavy is None:
-            return self
-        wide = heavy.high - heavy.low > RULE.atom_width * max(abs(heavy.low), abs(heavy.high))
-        if wide or not self._is_clear(self.present - heavy.share):
-            return self
-        atom = Atom(heavy.low, heavy.high, min(heavy.share, self.live))
-        found = _first_belief(self.histograms[0], (*self.atoms, atom), self.present, self.known)
-        for histogram in self.histograms[1:]:
-            found = found.after(histogram)
+        levels = np.arange(1.0, bins) / bins
+        found = []
+        for some in _some(columns):
+            found += self.laws[some].quantiles(self.weights[some], levels)
+        for i, column in enumerate(columns):
+            parts = [atom[:2] for atom in self.atoms[column] if atom[2] > 0.0]
+            low, high, share = self.heavy[column]
+            if share > 0.0:
+                parts.append(np.linspace(low, high, RULE.parts_of_heavy_bin + 1))
+            edges = np.concatenate([found[i], *parts])
+            found[i] = np.unique(edges[np.isfinite(edges)])
         return found
 
-    def center_and_scale(self) -> tuple[float, float]:
-        """Return the median and the scale; an infinite scale where noise leaves it open."""
-        if self.hopeless:
-            return 0.0, inf
-        heavy = self.heavy_bin()
-        if heavy is not None and heavy.share > (1.0 - RULE.outliers) * self.present:
-            return 0.0, inf
-        histogram = self.histograms[-1]
-        believed = self.weights @ self.masses(histogram)
-        off = histogram.shares - believed
-        trust = RULE.misfit**2 / (RULE.misfit**2 + histogram.sd**2)
-        gain = np.where(np.abs(off) > RULE.sure * histogram.sd, 1.0, trust)
-        shares = self._with_tails(on_simplex(believed + gain * off))
-        found = spread(*shares, histogram.sd, RULE.doubtful)
-        believed_in = self.octave[1] <= RULE.unbelieved or self.live <= self.varied / 2.0
-        reach = max(found.median - histogram.edges[0], histogram.edges[-1] - found.median)
-        resolved = found.doubt <= RULE.unresolved or (believed_in and found.scale <= reach)
-        return found.median, found.scale if resolved and self._is_clear(found.others) else inf
+    def after(self, look: Look) -> Beliefs:
+        """Return what is believed after one more look: likely hypotheses, finer ones.
 
-    def _with_tails(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        A heavy bin that is narrow is one repeated value: the columns that have one are weighed
+        anew, with that value set aside.
+        """
+        found = self._replace(looks=(*self.looks, look))
+        for columns in _some(look.columns):
+            found = found._refined(look, columns)
+        repeated = look.columns[found._has_narrow_bin(look.columns)]
+        return found if len(repeated) == 0 else found._with_atoms(repeated)
+
+    def centers_and_scales(self) -> FloatArray:
+        """Return medians and scales (2, D); an infinite scale where noise leaves it open."""
+        found = np.array([np.zeros(len(self.weights)), np.full(len(self.weights), inf)])
+        full = self.heavy[:, 2] > (1.0 - RULE.outliers) * self.present
+        tried = np.full(len(self.weights), False)
+        for look in reversed(self.looks):
+            at = np.flatnonzero(~(self.hopeless | full | tried)[look.columns])
+            if len(at) > 0:
+                last = look.some(at)
+                tried[last.columns] = True
+                found[:, last.columns] = self._read_off(last)
+        return found
+
+    def _read_off(self, look: Look) -> FloatArray:
+        """Return medians and scales from a look that is the last one at its columns."""
+        columns = look.columns
+        masses = self.masses(look, self.laws[columns])
+        believed = np.einsum("ck,cke->ce", self.weights[columns], masses)
+        off = look.shares - believed
+        trust = RULE.misfit**2 / (RULE.misfit**2 + look.sd**2)
+        shares = believed + np.where(np.abs(off) > RULE.sure * look.sd, 1.0, trust) * off
+        at_all = (self.octave[1] <= RULE.unbelieved) | (self.live <= self.varied / 2.0)
+        found = np.array([np.zeros(len(columns)), np.full(len(columns), inf)])
+        for i, column in enumerate(columns):
+            edges = look.own_edges(i)
+            there = self.present[column]  # median and spread are those of the present cells
+            some = on_simplex(shares[i, : len(edges) + 1] / there)
+            read = spread(*self._with_tails(column, edges, some), look.sd / there, RULE.doubtful)
+            reach = max(read.median - edges[0], edges[-1] - read.median)
+            resolved = read.doubt <= RULE.unresolved or (at_all[column] and read.scale <= reach)
+            others = max(RULE.least_live, RULE.sure * look.sd)
+            if resolved and read.others >= others and 0.0 < read.scale < inf:
+                found[:, i] = read.median, read.scale
+        return found
+
+    def _with_tails(
+        self, column: int, edges: FloatArray, shares: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
         """Return edges and shares of the last look, its open bins split as in the first look."""
-        first, last = self.histograms[0], self.histograms[-1]
-        outer = np.maximum(first.shares, 0.0)
-        low = first.edges < last.edges[0]
-        high = first.edges > last.edges[-1]
-        below = outer[: np.count_nonzero(low) + 1]
-        above = outer[len(first.edges) - np.count_nonzero(high) :]
-        edges = np.concatenate([first.edges[low], last.edges, first.edges[high]])
+        outer_edges = self.first.own_edges(column)
+        outer = np.maximum(self.first.shares[column, : len(outer_edges) + 1], 0.0)
+        low = int(np.searchsorted(outer_edges, edges[0]))
+        high = int(np.searchsorted(outer_edges, edges[-1], side="right"))
+        joined = np.concatenate([outer_edges[:low], edges, outer_edges[high:]])
+        below, above = outer[: low + 1], outer[high:]
         parts = [_divided(shares[0], below), shares[1:-1], _divided(shares[-1], above)]
-        return edges, np.concatenate(parts)
+        return joined, np.concatenate(parts)
 
-    def _with_fresh(self) -> Belief:
-        """Return the belief with hypotheses of laws inside a heavy bin, if there is one."""
-        heavy = self.heavy_bin()
-        if heavy is None:
-            return self
-        prior = float(logsumexp(self.hypotheses.prior)) - RULE.fresh
-        fresh = within(heavy.low, heavy.high, prior)
-        return replace(self, hypotheses=Hypotheses.joined([self.hypotheses, fresh]))
+    def _atoms(self, columns: IntArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Yield limits and shares of the first atom of all columns, of the second one, …"""
+        for i in range(self.atoms.shape[1]):
+            low, high, share = self.atoms[columns, i].T
+            if share.any():
+                yield low, high, share
 
-    def _is_clear(self, share: float) -> bool:
-        return share >= max(RULE.least_live, RULE.sure * self.histograms[-1].sd)
+    def _refined(self, look: Look, columns: IntArray) -> Beliefs:
+        """Return the belief after one more look at some of the columns."""
+        seen = look.some(look.places(columns))
+        step = self.step[columns]
+        laws = self.laws[columns].split(seen.edges).halved(step, RULE.finest_step)
+        changed = self._changed(columns, step=np.maximum(step / 2.0, RULE.finest_step))
+        return changed._weighed(columns, *changed._with_fresh(seen, laws), look.sd)
+
+    def _with_fresh(self, look: Look, laws: Hypotheses) -> tuple[Hypotheses, FloatArray]:
+        """Return hypotheses, with those of laws inside heavy bins, and the heavy bins."""
+        columns, rows = look.columns, np.arange(len(look.columns))
+        shares = np.where(look.closed, look.shares, -inf)
+        for low, _, share in self._atoms(columns):
+            shares[rows, look.bins_of(low)] -= share
+        at = np.argmax(shares, axis=1)
+        most = shares[rows, at]
+        is_heavy = most > np.maximum(RULE.heavy * self.present[columns], RULE.clear * look.sd)
+        heavy = np.full((len(columns), 3), np.nan)
+        if not is_heavy.any():
+            return laws, heavy
+        here, bins = rows[is_heavy], at[is_heavy]
+        heavy[here] = np.column_stack(
+            [look.edges[here, bins - 1], look.edges[here, bins], most[here]]
+        )
+        fresh = within(heavy[:, 0], heavy[:, 1], log_sum(laws.prior) - RULE.fresh)
+        return Hypotheses.joined([laws, fresh]), heavy
+
+    def _weighed(
+        self, columns: IntArray, laws: Hypotheses, heavy: FloatArray, sd: float
+    ) -> Beliefs:
+        """Return the belief with weights from all looks (a matched filter with misfit).
+
+        The most likely hypotheses of each column are kept. `sd` is the noise of the last look.
+        """
+        found = np.full(laws.prior.shape, -inf)
+        for rows, k in _alike(laws, self.looks[-1] if self.looks else self.outline, columns):
+            found[rows, :k] = self._logarithms(columns[rows], laws[rows, :k])
+        found -= found.max(axis=1, keepdims=True)
+        weights = np.exp(found)
+        weights /= weights.sum(axis=1, keepdims=True)
+        order = np.argsort(-weights, axis=1, kind="stable")[:, : RULE.most_kept]
+        weights, laws = np.take_along_axis(weights, order, axis=1), laws.taken(order)
+        likely = np.cumsum(weights, axis=1) - weights < RULE.mass_kept
+        weights = np.where(likely, weights, 0.0)
+        weights /= weights.sum(axis=1, keepdims=True)
+        laws = replace(laws, prior=np.where(likely, laws.prior, -inf))
+        noise = np.full(len(columns), sd)
+        return self._changed(columns, laws=laws, weights=weights, heavy=heavy, sd=noise)
+
+    def _logarithms(self, columns: IntArray, laws: Hypotheses) -> FloatArray:
+        """Return the logarithms of the weights of hypotheses, up to a constant."""
+        found = laws.prior.copy()
+        for look in (self.outline, *self.looks):
+            at = look.places(columns)
+            here = at >= 0
+            if here.any():
+                seen = look.some(at[here])
+                masses = self.masses(seen, laws if here.all() else laws[here])
+                off = seen.shares[:, None, :].astype(np.float32) - np.float32(0.5) * masses
+                fit = np.einsum("cke,cke->ck", masses, off)
+                found[here] += fit / (look.sd**2 + RULE.misfit**2)
+        return found
+
+    def _changed(self, columns: IntArray, **facts: FloatArray | Hypotheses) -> Beliefs:
+        """Return the belief with other facts of some columns."""
+        found: dict[str, Any] = {}
+        for name, value in facts.items():
+            old = getattr(self, name)
+            if isinstance(value, Hypotheses):
+                names = Hypotheses.__slots__
+                pairs = ((getattr(old, n), getattr(value, n)) for n in names)
+                found[name] = Hypotheses(*(_put(a, columns, b) for a, b in pairs))
+            else:
+                found[name] = _put(old, columns, value)
+        return self._replace(**found)
+
+    def _has_narrow_bin(self, columns: IntArray) -> npt.NDArray[np.bool_]:
+        """Whether the heavy bin of a column is one value, beside which there are other cells."""
+        low, high, share = self.heavy[columns].T
+        narrow = high - low <= RULE.atom_width * np.maximum(np.abs(low), np.abs(high))
+        clear = self.is_clear(self.present - np.nan_to_num(self.heavy[:, 2]))[columns]
+        return np.asarray(narrow & clear & (share > 0.0))
+
+    def _with_atoms(self, columns: IntArray) -> Beliefs:
+        """Return the belief with the heavy bins of these columns as atoms, weighed anew."""
+        low, high, share = self.heavy[columns].T
+        atoms = np.zeros((len(self.atoms), self.atoms.shape[1] + 1, 3))
+        atoms[:, :-1] = self.atoms
+        atoms[columns, -1] = np.column_stack([low, high, np.minimum(share, self.live[columns])])
+        found = self._replace(atoms=atoms, looks=()).begun(columns)
+        for look in self.looks:
+            found = found._replace(looks=(*found.looks, look))
+            at = look.places(columns)
+            for some in _some(columns[at >= 0]):
+                found = found._refined(look, some)
+        return found
+
+    def begun(self, columns: IntArray) -> Beliefs:
+        """Return the belief with these columns as they are after the first look."""
+        found = self._changed(columns, step=np.ones(len(columns)))
+        for known in dict.fromkeys(self.known[j] for j in columns):
+            same = np.array([j for j in columns if self.known[j] == known])
+            for some in _some(same):
+                found = found._begun(some, known)
+        return found
+
+    def _begun(self, columns: IntArray, known: Range | None) -> Beliefs:
+        hypotheses, masses, squares = _first(known)
+        look = self.first.some(columns)
+        shares = look.shares.astype(np.float32)
+        for low, _, share in self._atoms(columns):
+            shares[np.arange(len(columns)), look.bins_of(low)] -= share
+        live = self.live[columns, None].astype(np.float32)
+        score = live * (shares @ masses.T)
+        score -= 0.5 * live**2 * squares
+        score /= np.float32(look.sd**2 + RULE.misfit**2)
+        score += hypotheses.prior.astype(np.float32)
+        likely, none = _most_likely(score)
+        laws = hypotheses[likely]
+        laws = replace(laws, prior=np.where(none, -inf, laws.prior))
+        laws, heavy = self._with_fresh(look, laws)
+        ends = self.atoms[columns, :, :2].reshape(len(columns), -1)
+        needed = np.concatenate([heavy[:, :2], ends], axis=1)
+        outline = look.outline(masses[likely].max(axis=1), needed)
+        found = self._replace(outline=self.outline.with_columns(outline))
+        return found._weighed(columns, laws, heavy, look.sd)
+
+
+def _alike(laws: Hypotheses, look: Look, columns: IntArray) -> Iterator[tuple[IntArray, int]]:
+    """Yield rows with about as many hypotheses and edges, and the number of hypotheses."""
+    k = np.max(np.where(np.isneginf(laws.prior), 0, np.arange(1, laws.prior.shape[1] + 1)), axis=1)
+    edges = np.isfinite(look.edges).sum(axis=1)[look.places(columns)]
+    sizes = np.ceil(np.log2(k)) * 64.0 + np.ceil(np.log2(edges + 1.0))
+    for size in np.unique(sizes):
+        rows = np.flatnonzero(sizes == size)
+        most = int(k[rows].max())
+        for some in _some(rows, max(_CELLS // (most * int(edges[rows].max() + 1)), 1)):
+            yield some, most
+
+
+def _most_likely(score: AnyArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return the places of the largest scores of each column, and where rows are filled up."""
+    places = np.zeros((len(score), RULE.most_kept), dtype=np.int64)
+    none = np.ones(places.shape, dtype=np.bool_)
+    near = score >= score.max(axis=1, keepdims=True) - _UNLIKELY
+    for row, scores, candidates in zip(places, score, near, strict=True):
+        some = np.flatnonzero(candidates)
+        if len(some) > RULE.most_kept:
+            order = np.argpartition(-scores[some], RULE.most_kept)
+            some = some[order[: RULE.most_kept]]
+        row[: len(some)] = some
+    for filled, count in zip(none, np.minimum(near.sum(axis=1), RULE.most_kept), strict=True):
+        filled[:count] = False
+    return places, none
+
+
+def _put(old: FloatArray, columns: IntArray, new: FloatArray) -> FloatArray:
+    found = old.copy()
+    found[columns] = new
+    return found
+
+
+def _some(columns: IntArray, count: int = _AT_ONCE) -> Iterator[IntArray]:
+    for at in range(0, len(columns), count):
+        yield columns[at : at + count]
 
 
 def _divided(share: float, parts: FloatArray) -> FloatArray:
@@ -236,61 +371,33 @@ def _divided(share: float, parts: FloatArray) -> FloatArray:
     return share * (parts / total if total > 0.0 else np.full(len(parts), 1.0 / len(parts)))
 
 
-@cache
-def first_edges(known: Range | None = None) -> FloatArray:
-    """Return the edges of the first look: ends of octaves, and parts of a public range."""
-    octaves = octave_edges(RULE.least_octave, RULE.most_octave)
-    if known is None:
-        return octaves
-    parts = np.linspace(known.low, known.high, RULE.parts_of_range + 1)
-    return np.unique(np.concatenate([octaves, parts]))
-
-
-@cache
-def _first(known: Range | None) -> tuple[Hypotheses, FloatArray, FloatArray]:
+@lru_cache(maxsize=_SELDOM)
+def _first(known: Range | None) -> tuple[Hypotheses, AnyArray, FloatArray]:
     """Return the first hypotheses, their probabilities of the bins, and the sums of the squares."""
     hypotheses, edges = first_hypotheses(RULE.least_octave, RULE.most_octave), first_edges(known)
     if known is not None:  # a codebook may be wrong: what it excludes has less weight, not none
         unlikely = RULE.fresh * hypotheses.beyond(known.low, known.high)
         hypotheses = replace(hypotheses, prior=hypotheses.prior - unlikely)
-        weight = float(logsumexp(hypotheses.prior))
-        expected = within(known.low, known.high, weight).split(edges)
-        hypotheses = Hypotheses.joined([hypotheses, expected])
+        ends = np.array([known.low]), np.array([known.high])
+        expected = within(*ends, log_sum(hypotheses.prior)[None]).split(edges[None])
+        hypotheses = Hypotheses.joined([hypotheses, expected[0]])
     masses = hypotheses.masses(edges)
     return hypotheses, masses, np.square(masses).sum(axis=1)
 
 
-def _first_belief(
-    histogram: Histogram, atoms: tuple[Atom, ...], present: float, known: Range | None
-) -> Belief:
-    """Return what is believed after the first look, with these atoms set aside."""
-    hypotheses, masses, squares = _first(known)
-    live = max(present - sum(atom.share for atom in atoms), 0.0)
-    shares = histogram.shares.copy()
-    for atom in atoms:
-        shares[histogram.bin_of(atom.low)] -= atom.share
-    fit = live * (masses @ shares) - 0.5 * live**2 * squares
-    score = hypotheses.prior + fit / (histogram.sd**2 + RULE.misfit**2)
-    kept = _largest(score, 4 * RULE.most_kept)
-    found = Belief(hypotheses[kept], np.empty(0), (histogram,), atoms, present, known)
-    return found._with_fresh().weighed(masses[kept])
-
-
-def _largest(score: FloatArray, count: int) -> IntArray:
-    """Return the places of the largest scores, the largest first, as a stable sort has them."""
-    if len(score) > count:
-        least = np.partition(score, -count)[-count]
-        places = np.flatnonzero(score >= least)
-    else:
-        places = np.arange(len(score))
-    return np.asarray(places[np.argsort(-score[places], kind="stable")][:count])
-
-
-def belief_after_first(histogram: Histogram, missing: float, known: Range | None) -> Belief:
-    """Return what is believed of a column after the first look; a noisy share is missing."""
-    zeros = float(histogram.shares[histogram.bin_of(0.0)])
-    present = 1.0 - (min(missing, 1.0) if missing > RULE.sure * histogram.sd else 0.0)
-    atoms: tuple[Atom, ...] = ()
-    if zeros > max(RULE.heavy * present, RULE.clear * histogram.sd):
-        atoms = (Atom(0.0, _SMALLEST, min(zeros, present)),)
-    return _first_belief(histogram, atoms, present, known)
+def beliefs_after_first(
+    look: Look, missing: FloatArray, known: tuple[Range | None, ...]
+) -> Beliefs:
+    """Return what is believed of all columns after the first look; noisy shares are missing."""
+    D, rows = len(known), np.arange(len(known))
+    zeros = look.shares[rows, look.bins_of(np.zeros(D))]
+    present = 1.0 - np.where(missing > RULE.sure * look.sd, np.minimum(missing, 1.0), 0.0)
+    is_atom = zeros > np.maximum(RULE.heavy * present, RULE.clear * look.sd)
+    share = np.where(is_atom, np.minimum(zeros, present), 0.0)
+    atoms = np.column_stack([np.zeros(D), np.full(D, _SMALLEST), share])[:, None, :]
+    none = np.zeros((D, RULE.most_kept))
+    empty = Look(look.columns, np.empty((D, 0)), np.zeros((D, 1)), look.sd)
+    laws, one = Hypotheses(none, none, none, none, none), np.ones(D)
+    heavy = np.full((D, 3), np.nan)
+    found = Beliefs(laws, none, look, empty, (), atoms, heavy, present, one, one, known)
+    return found.begun(rows)

@@ -3,18 +3,20 @@
 A hypothesis is a Student t law with 3 degrees of freedom around `center` with the scale
 2^`octave`, or its positive or negative half. Each one stands for a box of centres and scales;
 boxes are split where counts in finer bins call for it. Nothing here sees rows.
+
+Arrays are (columns, hypotheses): all columns of a look are weighed at once. Rows of fewer
+hypotheses are filled up with ones of weight 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, stdtrit
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import AnyArray, FloatArray, IntArray
 
 RELATIVE = range(-4, 4)
 """Octaves of the scale relative to the centre. A smaller scale makes an octave a heavy bin, which
@@ -28,24 +30,36 @@ DEPTH = 10
 MOST_PARTS = 128
 """Parts that a box of centres is split into, at most."""
 
-_QUANTILES = stdtrit(3.0, (np.arange(8) + 0.5) / 8.0)
-"""Places that stand for a t law when bins are chosen."""
-_PLACES = np.array([-0.75, -0.25, 0.25, 0.75])
+_QUANTILES = np.array([-2.1131, -1.0395, -0.5428, -0.1711, 0.1711, 0.5428, 1.0395, 2.1131])
+"""Places that stand for a t law when bins are chosen: its quantiles at 1/16, 3/16, …"""
+_PLACES = np.array([-0.5, 0.5])
 """Places that stand for a box of centres, in units of its reach."""
+_LIGHT = 1e-3
+"""Hypotheses below this weight do not take part when bins are chosen."""
+_FARTHEST = 1e18
+"""Farther from its centre a law has no mass that a number could hold; the square is a float32."""
 
 
-def t3_below(t: FloatArray) -> FloatArray:
+def t3_below(t: AnyArray) -> AnyArray:
     """Return the distribution function of Student's t law with 3 degrees of freedom.
 
-    `½ + (a + sin a cos a)/π` with a = arctan(t/√3): right at infinity, too.
+    `½ + (a + sin a cos a)/π` with tan a = u = t/√3, so that sin a cos a = u/(1 + u²).
     """
-    angle = np.arctan(t / np.sqrt(3.0))
-    return np.asarray(0.5 + (angle + 0.5 * np.sin(2.0 * angle)) / np.pi)
+    u = np.clip(t, -_FARTHEST, _FARTHEST)
+    u *= 3.0**-0.5
+    product = u * u
+    product += 1.0
+    np.divide(u, product, out=product)
+    np.arctan(u, out=u)
+    u += product
+    u *= 1.0 / np.pi
+    u += 0.5
+    return u
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypotheses:
-    """Laws that a column may have: arrays of one length."""
+    """Laws that columns may have: arrays of one shape, the last axis along the hypotheses."""
 
     center: FloatArray
     reach: FloatArray
@@ -55,19 +69,27 @@ class Hypotheses:
     side: FloatArray
     """0: both sides of the centre; 1 or −1: that side alone."""
     prior: FloatArray
-    """Logarithms of prior weights, up to a constant."""
+    """Logarithms of prior weights, up to a constant; −∞ where a row is filled up."""
 
-    def __len__(self) -> int:
-        return len(self.center)
+    def each(self, change: Callable[[FloatArray], FloatArray]) -> Hypotheses:
+        """Return the hypotheses with the same done to all arrays."""
+        return Hypotheses(*(change(getattr(self, name)) for name in self.__slots__))
 
     def __getitem__(self, index: Any) -> Hypotheses:
-        return Hypotheses(*(getattr(self, name)[index] for name in self.__slots__))
+        return self.each(lambda values: values[index])
+
+    def taken(self, places: IntArray) -> Hypotheses:
+        """Return some hypotheses of each column: `places` (columns, count)."""
+        rows = np.arange(len(places))[:, None]
+        return self.each(lambda values: values[rows, places])
 
     @classmethod
     def joined(cls, parts: Iterable[Hypotheses]) -> Hypotheses:
-        """Return all of them in one."""
+        """Return all of them in one, along the last axis."""
         found = list(parts)
-        return cls(*(np.concatenate([getattr(p, name) for p in found]) for name in cls.__slots__))
+        return cls(
+            *(np.concatenate([getattr(p, name) for p in found], axis=-1) for name in cls.__slots__)
+        )
 
     @property
     def scale(self) -> FloatArray:
@@ -79,47 +101,93 @@ class Hypotheses:
         outside = (self.center + self.reach < low) | (self.center - self.reach > high)
         return np.where(outside | (self.scale > high - low), 1.0, 0.0)
 
-    def masses(self, edges: FloatArray) -> FloatArray:
-        """Return the probabilities of the bins between these edges: (hypotheses, edges + 1)."""
-        with np.errstate(over="ignore"):
-            t = (edges - self.center[:, None]) / self.scale[:, None]
-        side = self.side[:, None]
-        below = np.clip((1.0 + np.abs(side)) * t3_below(t) - np.maximum(side, 0.0), 0.0, 1.0)
-        return np.diff(below, axis=1, prepend=0.0, append=1.0)
+    def masses(self, edges: FloatArray) -> AnyArray:
+        """Return the probabilities of the bins between these edges: (…, hypotheses, edges + 1).
 
-    def quantiles(self, weights: FloatArray, levels: FloatArray) -> FloatArray:
-        """Return quantiles of the mixture of all laws, nearly."""
-        places = self.reach[:, None, None] * _PLACES[:, None]
+        In single precision: weights of hypotheses need no more.
+        """
         with np.errstate(over="ignore"):
-            x = self.center[:, None, None] + places + self.scale[:, None, None] * _QUANTILES
-        weight = weights[:, None, None] * (self.side[:, None, None] * _QUANTILES >= 0.0)
-        weight = np.broadcast_to(weight, x.shape).ravel()
-        order = np.argsort(x, axis=None)
-        mass = np.cumsum(weight[order]) - weight[order] / 2.0
-        return np.asarray(np.interp(levels, mass / weight.sum(), x.ravel()[order]))
+            t = edges[..., None, :] - self.center[..., None]
+            t *= np.exp2(-self.octave)[..., None]
+            inside = t3_below(t.astype(np.float32))
+        if self.side.any():
+            side = self.side[..., None].astype(np.float32)
+            inside *= 1.0 + np.abs(side)
+            inside -= np.maximum(side, 0.0)
+            np.clip(inside, 0.0, 1.0, out=inside)
+        below = np.empty((*inside.shape[:-1], inside.shape[-1] + 2), dtype=np.float32)
+        below[..., 0], below[..., 1:-1], below[..., -1] = 0.0, inside, 1.0
+        return below[..., 1:] - below[..., :-1]
+
+    def quantiles(self, weights: FloatArray, levels: FloatArray) -> list[FloatArray]:
+        """Return quantiles of the mixture of all laws of each column, nearly.
+
+        The hypotheses of a column stand in the order of their weights.
+        """
+        k = max(int(np.count_nonzero(weights > _LIGHT, axis=1).max()), 1)
+        laws, weights = self[:, :k], weights[:, :k, None, None]
+        with np.errstate(over="ignore"):
+            x = (laws.center[..., None] + laws.scale[..., None] * _QUANTILES)[:, :, None]
+            if np.any((8.0 * laws.reach > laws.scale) & (weights[:, :, 0, 0] > 0.0)):
+                x = x + laws.reach[:, :, None, None] * _PLACES[:, None]
+        weights = weights * (laws.side[:, :, None, None] * _QUANTILES >= 0.0)
+        weights = np.broadcast_to(weights, x.shape).reshape(len(x), -1)
+        x = x.reshape(len(x), -1)
+        found = []
+        for own, weight, order in zip(x, weights, np.argsort(x, axis=1), strict=True):
+            sorted_weights = weight[order]
+            mass = np.cumsum(sorted_weights)
+            middles = mass - sorted_weights / 2.0
+            found.append(np.interp(levels * mass[-1], middles, own[order]))
+        return found
 
     def split(self, edges: FloatArray) -> Hypotheses:
         """Return boxes of centres no wider than their scale, or half their bins' width."""
-        low, high = self.center - self.reach, self.center + self.reach
-        inside = np.searchsorted(edges, high) - np.searchsorted(edges, low)
+        low, high = (self.center + sign * self.reach for sign in (-1.0, 1.0))
+        rows = zip(edges, low, high, strict=True)
+        inside = np.array([np.searchsorted(e, b) - np.searchsorted(e, a) for e, a, b in rows])
         finest = np.maximum(self.scale, self.reach / (inside + 1.0))
         parts = np.clip(np.ceil(2.0 * self.reach / finest), 1, MOST_PARTS).astype(np.int64)
-        at, of = _numbered(parts)
-        found, m = self[of], parts[of]
+        if np.all((parts == 1) | np.isneginf(self.prior)):
+            return self
+        at, of = _numbered(np.where(np.isneginf(self.prior), 0, parts))
+        found, m = self.taken(of), np.take_along_axis(parts, of, axis=1)
         center = found.center + found.reach * ((2.0 * at + 1.0) / m - 1.0)
-        return replace(found, center=center, reach=found.reach / m, prior=found.prior - np.log(m))
+        prior = np.where(at >= 0, found.prior - np.log(m), -np.inf)
+        return replace(found, center=center, reach=found.reach / m, prior=prior)
 
-    def halved(self, step: float) -> Hypotheses:
-        """Return two hypotheses for each, with scales that are half as far apart as `step`."""
-        shared = replace(self, prior=self.prior - np.log(2.0))
-        low = replace(shared, octave=self.octave - step / 4.0)
-        return Hypotheses.joined([low, replace(shared, octave=self.octave + step / 4.0)])
+    def halved(self, step: FloatArray, finest: float) -> Hypotheses:
+        """Return two hypotheses for each, with scales that are half as far apart as `step`.
+
+        Columns (steps are one per column) whose step is `finest` keep their hypotheses.
+        """
+        shared, step = step[:, None] > finest, step[:, None]
+        if not shared.any():
+            return self
+        octave = np.where(shared, self.octave - step / 4.0, self.octave)
+        prior = np.where(shared, self.prior - np.log(2.0), self.prior)
+        other = np.where(shared, prior, -np.inf)
+        low = replace(self, octave=octave, prior=prior)
+        return Hypotheses.joined([low, replace(self, octave=self.octave + step / 4.0, prior=other)])
 
 
 def _numbered(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return 0…counts[i]−1 for each i, one after another, and the i of each."""
-    of = np.repeat(np.arange(len(counts)), counts)
-    return np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts), of
+    """Return 0…counts[c, i]−1 for each i of a row, one after another, and the i of each.
+
+    Rows are filled up with −1, which stands for no part.
+    """
+    columns, k = counts.shape
+    totals = counts.sum(axis=1)
+    of = np.repeat(np.arange(columns * k), counts.ravel())
+    starts = np.cumsum(counts.ravel()) - counts.ravel()
+    first = np.cumsum(totals) - totals
+    row = of // k
+    place = np.arange(len(of)) - first[row]
+    at = np.full((columns, max(int(totals.max()), k)), -1)
+    owner = np.zeros_like(at)
+    at[row, place] = np.arange(len(of)) - starts[of]
+    owner[row, place] = of % k
+    return at, owner
 
 
 def first_hypotheses(least: int, most: int) -> Hypotheses:
@@ -140,18 +208,31 @@ def first_hypotheses(least: int, most: int) -> Hypotheses:
         weight = _familiar(octaves) - (RARE if side < 0 else 0.0)
         parts.append(_filled(zero, zero, octaves, side, weight))
     found = Hypotheses.joined(parts)
-    return replace(found, prior=found.prior - logsumexp(found.prior))
+    return replace(found, prior=found.prior - log_sum(found.prior))
 
 
 LEAST_OCTAVE = -1000.0
 """Of the scale of a law: a bin may be as narrow as 2⁻¹⁰⁷⁴, and no scale may be 0."""
 
 
-def within(low: float, high: float, prior: float) -> Hypotheses:
-    """Return hypotheses of cells that are all in one bin, with this weight together."""
+def within(low: FloatArray, high: FloatArray, prior: FloatArray) -> Hypotheses:
+    """Return hypotheses of cells that are all in one bin, with this weight together.
+
+    One bin per column; where its ends are no numbers, the hypotheses have no weight.
+    """
+    none = np.isnan(low)[..., None]
+    low, high = np.where(none, 0.0, low[..., None]), np.where(none, 1.0, high[..., None])
     octave = np.maximum(np.log2(high - low) - np.arange(1.0, DEPTH + 1.0), LEAST_OCTAVE)
-    one = np.ones(DEPTH)
-    return _filled(one * (low + high) / 2.0, (high - low) / 2.0, octave, 0.0, prior - np.log(DEPTH))
+    prior = np.where(none, -np.inf, prior[..., None] - np.log(DEPTH))
+    one = np.ones(octave.shape)
+    return _filled(one * (low + high) / 2.0, (high - low) / 2.0, octave, 0.0, prior)
+
+
+def log_sum(logarithms: FloatArray) -> FloatArray:
+    """Return the logarithm of the sum along the last axis."""
+    largest = np.max(logarithms, axis=-1, keepdims=True)
+    total = np.log(np.sum(np.exp(logarithms - largest), axis=-1))
+    return np.asarray(largest[..., 0] + total)
 
 
 def _familiar(octave: FloatArray) -> FloatArray:

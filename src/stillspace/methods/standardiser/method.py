@@ -10,13 +10,8 @@ import numpy as np
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.methods.standardiser.belief import (
-    Belief,
-    Histogram,
-    Range,
-    belief_after_first,
-    first_edges,
-)
+from stillspace.methods.standardiser.belief import Beliefs, beliefs_after_first
+from stillspace.methods.standardiser.looks import Look, Range, first_edges, in_one_table
 from stillspace.methods.standardiser.rule import LEAST_KAPPA, RULE, SAFE_KAPPA, SHARE
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
@@ -49,7 +44,7 @@ class StandardiserState:
     allowance: Allowance
     asked: ColumnCounts | None
     share: float
-    beliefs: tuple[Belief, ...] = ()
+    beliefs: Beliefs | None = None
     zoomed: float = 0.0
     """Share of all closer looks so far."""
     zooms: int = 0
@@ -106,79 +101,53 @@ class Standardiser:
         assert state.asked is not None
         (answer,) = answers
         with np.errstate(all="ignore"):
-            if not state.beliefs:
-                beliefs = self._first_beliefs(answer)
+            columns = np.array(state.asked.columns)
+            look = Look.of(columns, state.asked.edges, answer.value, answer.sd)
+            if state.beliefs is None:
+                beliefs = beliefs_after_first(look, answer.value[:, -1], self._ranges())
             else:
-                beliefs = _after(state.beliefs, state.asked, answer)
-            return self._next(replace(state, beliefs=beliefs))
+                beliefs = state.beliefs.after(look)
+            return self._next(replace(state, beliefs=beliefs), beliefs)
 
     def outcome(self, state: StandardiserState) -> Outcome:
         """Return centres and scales."""
-        found = np.array([np.zeros(self.D), np.full(self.D, np.inf)])
+        assert state.beliefs is not None
         with np.errstate(all="ignore"):
-            for j, belief in enumerate(state.beliefs):
-                if len(belief.histograms) > 1:
-                    center, scale = belief.center_and_scale()
-                    if np.isfinite([center, scale]).all() and scale > 0.0:
-                        found[:, j] = center, scale
-        return Outcome(found)
+            return Outcome(state.beliefs.centers_and_scales())
 
-    def _ranges(self) -> list[Range | None]:
+    def _ranges(self) -> tuple[Range | None, ...]:
         if self.bounds is None:
-            return [None] * self.D
-        return [Range(*ends) if np.isfinite(ends).all() else None for ends in self.bounds.array]
+            return (None,) * self.D
+        ranges = (Range(*map(float, ends)) for ends in self.bounds.array)
+        return tuple(known if np.isfinite(known).all() else None for known in ranges)
 
     def _first_edges(self) -> FloatArray:
-        return _in_one_table([first_edges(known) for known in self._ranges()])
+        return in_one_table([first_edges(known) for known in self._ranges()])
 
-    def _first_beliefs(self, answer: Answer) -> tuple[Belief, ...]:
-        found = []
-        for shares, known in zip(answer.value, self._ranges(), strict=True):
-            edges = first_edges(known)
-            histogram = Histogram(edges, shares[: len(edges) + 1], answer.sd)
-            found.append(belief_after_first(histogram, float(shares[-1]), known))
-        return tuple(found)
-
-    def _next(self, state: StandardiserState) -> StandardiserState:
+    def _next(self, state: StandardiserState, beliefs: Beliefs) -> StandardiserState:
         """Look closer at columns that are not resolved, then at all of them for the last time."""
         if state.last:
             return replace(state, asked=None)
-        live = [j for j, belief in enumerate(state.beliefs) if not belief.hopeless]
-        unclear = [j for j in live if not state.beliefs[j].resolved]
+        hopeless = beliefs.hopeless
+        live = np.flatnonzero(~hopeless).tolist()
+        unclear = np.flatnonzero(~(hopeless | beliefs.resolved)).tolist()
         share = RULE.zoom_share * len(unclear) / self.D
         enough = state.zoomed + share <= RULE.all_zooms_share
         if unclear and state.zooms < RULE.most_zooms and enough:
-            asking = self._asking(state, unclear, share)
+            asking = self._asking(state, beliefs, unclear, share)
             return replace(asking, zoomed=state.zoomed + share, zooms=state.zooms + 1)
         if not live:
             return replace(state, asked=None)
         rest = 1.0 - RULE.first_share - state.zoomed
-        return replace(self._asking(state, live, rest), last=True)
+        return replace(self._asking(state, beliefs, live, rest), last=True)
 
     def _asking(
-        self, state: StandardiserState, columns: list[int], share: float
+        self, state: StandardiserState, beliefs: Beliefs, columns: list[int], share: float
     ) -> StandardiserState:
         """Ask for histograms of some columns, each between its own edges."""
         some = tuple(columns)
         probe = ColumnCounts.of(self.D, np.zeros((len(some), 0)), columns=some)
         sd = state.allowance.sd(probe, share)
-        edges = _in_one_table([state.beliefs[j].next_edges(sd) for j in some])
+        edges = in_one_table(beliefs.next_edges(np.array(some), sd))
         query = ColumnCounts.of(self.D, edges, columns=some, missing=self.missing)
         return replace(state, asked=query, share=share)
-
-
-def _after(beliefs: tuple[Belief, ...], asked: ColumnCounts, answer: Answer) -> tuple[Belief, ...]:
-    found = list(beliefs)
-    for j, padded, shares in zip(asked.columns, asked.edges, answer.value, strict=True):
-        edges = padded[np.isfinite(padded)]
-        histogram = Histogram(edges, shares[: len(edges) + 1], answer.sd)
-        found[j] = found[j].after(histogram).with_atom()
-    return tuple(found)
-
-
-def _in_one_table(each: list[FloatArray]) -> FloatArray:
-    """Return edges as rows of one table; no cell lies beyond an infinite edge."""
-    edges = np.full((len(each), max(map(len, each))), np.inf)
-    for row, own in zip(edges, each, strict=True):
-        row[: len(own)] = own
-    return edges

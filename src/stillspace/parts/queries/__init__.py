@@ -15,7 +15,7 @@ from stillspace.parts.queries.base import (
     UNIT_ROUNDOFF,
     Query,
 )
-from stillspace.parts.queries.curvature import Curvature, CurvatureMatrix, Joint
+from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.distances import (
     DistanceCounts,
     GeometricMedian,
@@ -23,11 +23,24 @@ from stillspace.parts.queries.distances import (
     MedianCost,
     ScoreCounts,
 )
-from stillspace.parts.queries.gradients import Glad, Reaper
+from stillspace.parts.queries.gradients import (
+    Curvature,
+    CurvatureMatrix,
+    Glad,
+    IrlsPower,
+    Joint,
+    Reaper,
+    ReweightedMoment,
+)
 from stillspace.parts.queries.modes import AngleCounts, FourthMoment
-from stillspace.parts.queries.moments import ScoreMoment, ScoreSquares, SecondMoment
-from stillspace.parts.queries.reweighted import IrlsPower, ReweightedMoment
-from stillspace.parts.queries.split import FarMoment, NearCost, NearMoment
+from stillspace.parts.queries.moments import (
+    FarMoment,
+    NearCost,
+    NearMoment,
+    ScoreMoment,
+    ScoreSquares,
+    SecondMoment,
+)
 
 __all__ = [
     "LARGEST_POINT",
@@ -36,6 +49,7 @@ __all__ = [
     "ROBUST_FLOOR",
     "UNIT_ROUNDOFF",
     "AngleCounts",
+    "ColumnCounts",
     "Curvature",
     "CurvatureMatrix",
     "DistanceCounts",

@@ -118,7 +118,6 @@ class Bounded(Blockwise):
         return 2.0 * (self.D + 8) * UNIT_ROUNDOFF
 
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
-        """Return the release as it is."""
         return released, None
 
 
@@ -134,7 +133,6 @@ class Symmetric(Blockwise):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(side, side), symmetric."""
         return (self.side, self.side)
 
     @property
@@ -157,7 +155,6 @@ class FromScores(Bounded):
         """Add the terms of rows with the scores Y (columns, b) and these distances to `out`."""
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         self.add_measured(*kernels.measured(XT, self._measured_at(point), self.near), point, out)
 
     def measure(self, point: FloatArray) -> kernels.Measure | None:

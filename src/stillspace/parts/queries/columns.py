@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from stillspace._typing import FloatArray
+from stillspace._typing import AnyArray, FloatArray
 from stillspace.kernels.counts import count_cells
 from stillspace.parts.queries.base import Blockwise
 
@@ -97,13 +97,14 @@ class ColumnCounts(Blockwise):
         return 0.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        """Add the block's terms to `out`; the point does not matter."""
+        self.add_cells(np.ascontiguousarray(XT.T), out)
+
+    def add_cells(self, X: AnyArray, out: FloatArray) -> None:
+        """Add the terms of rows (b, D) as they are stored: no cell is converted or copied."""
         code = nan if self.missing is None else self.missing
-        columns = np.array(self.columns, dtype=np.int64)
-        count_cells(np.ascontiguousarray(XT), columns, self.edges, code, out)
+        count_cells(X, np.array(self.columns, dtype=np.int64), self.data, code, out)
 
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
-        """Return the release as it is."""
         return released, None
 
 

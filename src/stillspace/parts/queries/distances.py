@@ -37,7 +37,6 @@ class GladCost(FromScores):
         point: FloatArray,
         out: FloatArray,
     ) -> None:
-        """Add the distances."""
         check_point(point, (self.D, self.r))
         out += np.fmin(distances, 1.0).sum()
 
@@ -64,7 +63,6 @@ class DistanceCounts(Bounded):
         return (len(self.edges) + 1,)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         check_point(point, (self.D, self.r))
         _, distance = kernels.measured(XT, point, PRIVATE_NEAR)
         bins = np.searchsorted(np.array(self.edges), distance, side="right")
@@ -99,7 +97,6 @@ class ScoreCounts(Bounded):
         return cells if self.groups == 1 else (self.groups, *cells)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         check_point(point, (self.D, self.m))
         edges = np.arange(1, self.bins) * (2.0 / self.bins) - 1.0
         cells = np.searchsorted(edges, kernels.scores(XT, point), side="right")
@@ -125,11 +122,9 @@ class GeometricMedian(Bounded):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D,)."""
         return (self.D,)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         check_point(point, (self.D,))
         from_point = XT - point[:, None] if point.any() else XT  # the same bits, and no copy
         out += kernels.unit_columns(from_point, self.floor).sum(axis=1)
@@ -145,6 +140,5 @@ class MedianCost(Bounded):
     difference_bound: ClassVar[float] = 1.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         check_point(point, (self.D,))
         out += np.fmin(kernels.column_norms(XT - point[:, None]) / 2.0, 1.0).sum()

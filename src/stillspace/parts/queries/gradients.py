@@ -1,9 +1,9 @@
-"""Gradients of the robust costs: terms that hold one row each to a unit."""
+"""Gradients of the robust costs, the curvature of GLAD, and what the classic solvers sum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf, prod, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -14,8 +14,13 @@ from stillspace.parts.noise import GaussianNoise, SymmetricGaussian
 from stillspace.parts.queries.base import (
     PRIVATE_FLOOR,
     PRIVATE_NEAR,
+    ROBUST_FLOOR,
+    ROBUST_NEAR,
     UNIT_ROUNDOFF,
+    Blockwise,
     Bounded,
+    Query,
+    Symmetric,
     check_point,
 )
 
@@ -42,7 +47,6 @@ class Glad(Bounded):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D, r)."""
         return (self.D, self.r)
 
     @property
@@ -82,11 +86,9 @@ class Glad(Bounded):
         return self if near == self.near else replace(self, near=near)
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
-        """Return what a compiled run of blocks needs; a subclass may have other terms."""
         return self._stock_terms(point, out) if type(self) is Glad else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
@@ -114,12 +116,10 @@ class Reaper(Bounded):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(D, D), symmetric."""
         return (self.D, self.D)
 
     @property
     def noise(self) -> GaussianNoise:
-        """Isotropic on symmetric matrices."""
         return SymmetricGaussian(self.D, self.off_diagonal_variance)
 
     @property
@@ -132,9 +132,212 @@ class Reaper(Bounded):
         return 4.0 * (self.D + 2) * (self.r + 1) * UNIT_ROUNDOFF / self.floor
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add the block's terms to `out`."""
         check_point(point, (self.D, self.D))
         R = kernels.residual_to_matrix(XT, point)
         distance = kernels.column_norms(R)
         half = (R * kernels.clip_weights(distance, kernels.column_norms(XT), self.floor)) @ XT.T
         out += (half + half.T) / 2.0
+
+
+class _Curved(Bounded):
+    """Curvature of GLAD: terms `u`, 0 ≤ u ≤ 1, times a bounded function of the scores y = Vᵀx.
+
+    `u = min(c, d)/max(d, φ)`, zero from the cut on, d = ‖Qx‖. Then u/c ≈ 1/max(d, c), and the
+    second derivative of ‖Qx‖ at V along a direction ΔV ⊥ V is about ‖ΔV y‖²/d.
+    """
+
+    __slots__ = ()
+    D: int
+    r: int
+    cap: float
+    cut: float
+    floor: float
+
+    def _weighed(
+        self, XT: FloatArray, point: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the scores and their norms, both clipped to 1, and u."""
+        check_point(point, (self.D, self.r))
+        Y, distance = kernels.measured(XT, point, PRIVATE_NEAR)
+        size = kernels.column_norms(Y)
+        weight = kernels.clip_weights(distance, size, self.floor, self.cut)
+        u = kernels.curvature_weights(distance, weight, self.cap)
+        return Y / np.maximum(size, 1.0), np.minimum(size, 1.0), u
+
+
+@dataclass(frozen=True, slots=True)
+class Curvature(_Curved):
+    """`Σ u‖y‖²`: n·c times the mean curvature. A number in [0, 1] per row, so both bounds are 1."""
+
+    D: int
+    r: int
+    cap: float
+    cut: float = inf
+    floor: float = PRIVATE_FLOOR
+    name: ClassVar[str] = "curvature"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        _, size, u = self._weighed(XT, point)
+        out += (size * size * u).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class CurvatureMatrix(Symmetric, _Curved):
+    """`Σ u yyᵀ`. Norm u‖y‖² ≤ 1; `‖uyyᵀ − vzzᵀ‖² = u²‖y‖⁴ + v²‖z‖⁴ − 2uv(y·z)² ≤ 2`."""
+
+    D: int
+    r: int
+    cap: float
+    cut: float = inf
+    floor: float = PRIVATE_FLOOR
+    name: ClassVar[str] = "curvature matrix"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def side(self) -> int:
+        return self.r
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        Y, _, u = self._weighed(XT, point)
+        out += (Y * u) @ Y.T
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Several queries at one point, added in one pass: their sums one after another, flat.
+
+    It has no bounds: each query keeps its own (`stillspace.plans.release.JointRelease`).
+    """
+
+    queries: tuple[Query, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One number for each entry of each sum."""
+        return (sum(prod(query.shape) for query in self.queries),)
+
+    @property
+    def norm_bound(self) -> float:
+        """The largest of the queries' bounds: the unit in which their sums are added up."""
+        return max(query.norm_bound for query in self.queries)
+
+    def split(self, flat: FloatArray) -> list[FloatArray]:
+        """Return the sums as views of a flat array, each in its own shape."""
+        parts, at = [], 0
+        for query in self.queries:
+            size = prod(query.shape)
+            parts.append(flat[at : at + size].reshape(query.shape))
+            at += size
+        return parts
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        for query, part in zip(self.queries, self.split(out), strict=True):
+            query.add_block(XT, point, part)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        """Return what a compiled run of blocks needs, for a gradient with its curvature.
+
+        Compared by exact type and facts: only what the compiled pass does exactly.
+        """
+        gradient, *others = self.queries
+        if type(gradient) is not Glad or [type(q) for q in others] not in _CURVATURES:
+            return None
+        D, r, floor, cut = gradient.D, gradient.r, gradient.floor, gradient.cut
+        cap = getattr(others[0], "cap", 0.0)
+        if any(q != type(q)(D, r, cap, cut, floor) for q in others):  # type: ignore[call-arg]
+            return None
+        check_point(point, (D, r))
+        direction = out[: D * r].reshape(D, r)
+        facts = (floor, direction, out[D * r :], cut, cap, gradient.near)
+        return kernels.Terms(kernels.NEWTON, point, *facts)
+
+
+_CURVATURES: tuple[list[type], ...] = ([Curvature], [Curvature, CurvatureMatrix])
+
+
+class _Unbounded(Blockwise):
+    """Terms that no constant bounds: the classic solvers, never private.
+
+    Their sums are flat: the direction, then the sum of distances (n times the cost at the
+    point), which a pass has at hand anyway and which tells when to stop.
+    """
+
+    __slots__ = ()
+    norm_bound: ClassVar[float] = inf
+    difference_bound: ClassVar[float] = inf
+    D: int
+
+    @property
+    def columns(self) -> int:
+        """Columns of the direction."""
+        return self.D
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The direction's entries and one more."""
+        return (self.D * self.columns + 1,)
+
+    @property
+    def term_error(self) -> float:
+        """Of no use: there is no bound to exceed."""
+        return inf
+
+    def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
+        """Return the direction as a matrix, and the cost."""
+        return released[:-1].reshape(self.D, self.columns), float(released[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class IrlsPower(_Unbounded):
+    """`Σ x (Vᵀx)ᵀ / max(‖Qx‖, floor)`: one power step on the reweighted second moment.
+
+    With a `cut`, over the rows with ‖Qx‖ < cut: a step for the cost `mean(min(‖Qx‖, cut))`. Both
+    steps minimise a quadratic above the cost that touches it at V, so neither lets it rise.
+    """
+
+    D: int
+    r: int
+    floor: float = ROBUST_FLOOR
+    cut: float = inf
+    name: ClassVar[str] = "reweighted power step"
+
+    @property
+    def columns(self) -> int:
+        return self.r
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        kernels.add_block(self._stock_terms(point, out), XT)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
+        return self._stock_terms(point, out) if type(self) is IrlsPower else None
+
+    def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
+        direction = out[:-1].reshape(self.D, self.r)
+        facts = (self.floor, direction, out[-1:], self.cut, 0.0, ROBUST_NEAR)
+        return kernels.Terms(kernels.IRLS, point, *facts)
+
+
+@dataclass(frozen=True, slots=True)
+class ReweightedMoment(_Unbounded):
+    """`Σ xxᵀ / max(dist(x), floor)`, dist from a basis V (FMS) or a matrix P (REAPER-IRLS).
+
+    With a `cut`, over the rows with dist < cut, as in `IrlsPower`.
+    """
+
+    D: int
+    floor: float = ROBUST_FLOOR
+    cut: float = inf
+    name: ClassVar[str] = "reweighted second moment"
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        if point.shape[1] < self.D:
+            R, _ = kernels.residual_to_basis(XT, point)
+        else:
+            R = kernels.residual_to_matrix(XT, point)
+        distance = kernels.column_norms(R)
+        weight = np.where(distance < self.cut, 1.0 / np.maximum(distance, self.floor), 0.0)
+        out[:-1] += ((XT * weight) @ XT.T).ravel()
+        out[-1] += np.minimum(distance, self.cut).sum()

@@ -52,7 +52,6 @@ class FourthMoment(Symmetric, FromScores):
 
     @property
     def side(self) -> int:
-        """Pairs of scores."""
         return self.r * (self.r + 1) // 2
 
     @property
@@ -94,7 +93,6 @@ class AngleCounts(FromScores):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(m, bins)."""
         return (self.m, self.bins)
 
     @property

@@ -1,4 +1,9 @@
-"""Second moments of rows and of their scores."""
+"""Second moments of rows and of their scores: of all rows, of near ones, of far ones.
+
+A row is near a subspace if its orthogonal distance ‖Qx‖ is below `cut`, and far otherwise. Queries
+that tell the two apart decide this from the same bits of ‖Qx‖, which are the row's alone. So every
+row is on one side, and no other row's presence moves it to the other side.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +29,9 @@ class SecondMoment(Symmetric, Bounded):
 
     @property
     def side(self) -> int:
-        """D."""
         return self.D
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        """Add the block's terms to `out`; the point does not matter."""
         out += XT @ XT.T
 
 
@@ -44,7 +47,6 @@ class ScoreMoment(Symmetric, Bounded):
 
     @property
     def side(self) -> int:
-        """r."""
         return self.r
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
@@ -52,7 +54,6 @@ class ScoreMoment(Symmetric, Bounded):
         kernels.add_block(self._stock_terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
-        """Return what a compiled run of blocks needs; a subclass may have other terms."""
         return self._stock_terms(point, out) if type(self) is ScoreMoment else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
@@ -74,7 +75,6 @@ class ScoreSquares(FromScores):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(r,)."""
         return (self.r,)
 
     def add_measured(
@@ -88,3 +88,81 @@ class ScoreSquares(FromScores):
         check_point(point, (self.D, self.r))
         Y = Y / np.maximum(kernels.column_norms(Y), 1.0)
         out += (Y * Y).sum(axis=1)
+
+
+class _Split(Bounded):
+    """A sum over the rows on one side of the cut, at a basis V (D, r)."""
+
+    __slots__ = ()
+    D: int
+    r: int
+    cut: float
+
+    def _measured(self, XT: FloatArray, point: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the orthogonal distances and the scores of a block."""
+        check_point(point, (self.D, self.r))
+        R, Y = kernels.residual_to_basis(XT, point)
+        return kernels.column_norms(R), Y
+
+
+@dataclass(frozen=True, slots=True)
+class NearMoment(Symmetric, _Split):
+    """`Σ yyᵀ` over the rows with ‖Qx‖ < cut, y = Vᵀx.
+
+    A term is that of `ScoreMoment` or zero, so the bounds are the same: 1 and √2.
+    """
+
+    D: int
+    r: int
+    cut: float
+    name: ClassVar[str] = "second moment of the scores of near rows"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def side(self) -> int:
+        return self.r
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        """Add the block's terms to `out`; a score vector longer than 1 is cut to 1."""
+        distance, Y = self._measured(XT, point)
+        Y = np.where(distance < self.cut, Y / np.maximum(kernels.column_norms(Y), 1.0), 0.0)
+        out += Y @ Y.T
+
+
+@dataclass(frozen=True, slots=True)
+class NearCost(_Split):
+    """`Σ ‖Qx‖/cut` over the rows with ‖Qx‖ < cut. A number in [0, 1] per row: both bounds are 1."""
+
+    D: int
+    r: int
+    cut: float
+    name: ClassVar[str] = "distances of near rows"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        distance, _ = self._measured(XT, point)
+        near = np.where(distance < self.cut, distance / self.cut, 0.0)
+        out += np.fmin(near, 1.0).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class FarMoment(Symmetric, _Split):
+    """`Σ xxᵀ` over the rows with ‖Qx‖ ≥ cut: terms of `SecondMoment` or zero, bounds 1 and √2."""
+
+    D: int
+    r: int
+    cut: float
+    name: ClassVar[str] = "second moment of far rows"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def side(self) -> int:
+        return self.D
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
+        distance, _ = self._measured(XT, point)
+        far = np.where(distance < self.cut, 0.0, XT)
+        out += far @ far.T

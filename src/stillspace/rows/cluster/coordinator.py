@@ -1,6 +1,6 @@
 """What the coordinator does: it cuts rows into partitions, asks workers, and adds their sums.
 
-A job of rows (rows/layout.py) belongs to the partition in which it begins, and a partition also
+A job of rows (rows/sums.py) belongs to the partition in which it begins, and a partition also
 knows the rows behind its end that its last job needs. So jobs, and the bits of a sum, are those of
 rows in memory, for any number of partitions.
 """
@@ -23,7 +23,6 @@ from stillspace.exceptions import DataFileError
 from stillspace.rows.cluster import worker
 from stillspace.rows.cluster.pool import Pool
 from stillspace.rows.file import RowTable
-from stillspace.rows.layout import STANDARD, Layout
 from stillspace.rows.maps import (
     Affine,
     Caps,
@@ -33,6 +32,7 @@ from stillspace.rows.maps import (
     RowMap,
     Sphere,
     View,
+    Without,
     bounded,
     width,
 )
@@ -40,11 +40,10 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.progress import active
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.sources.protocol import is_sparse
-from stillspace.rows.stored import DenseRows, Scaling, SparseRows
-
-PARTITIONS_PER_WORKER = 2
-"""More partitions than workers, so that a worker that joins gets some."""
+from stillspace.rows.sources.dasks import check_shape
+from stillspace.rows.sources.protocol import is_sparse, storage_type
+from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, SparseRows
+from stillspace.rows.sums import STANDARD, Job, Layout, stretches
 
 WAIT = 600.0
 """Seconds that a fit waits for a worker while none is alive."""
@@ -125,7 +124,7 @@ def on_cluster(
     client : distributed.Client, default=None
         None takes the client that is active.
     partitions : int, default=None
-        None means two per worker. It does not change a bit of a sum.
+        None means one per thread of the workers. It does not change a bit of a sum.
     memory : int or str, default=None
         Bound for the coordinator and for each worker.
     wait : float
@@ -145,8 +144,7 @@ def on_cluster(
     source = open_source(X, **options)
     if names is not None:
         source.names = names  # type: ignore[misc]
-    wanted = PARTITIONS_PER_WORKER * pool.size() if partitions is None else partitions
-    return ClusterTable(source, pool, wanted, memory, chunks)
+    return ClusterTable(source, pool, partitions or pool.size(), memory, chunks)
 
 
 def _check_columns(frame: Any) -> None:
@@ -158,14 +156,7 @@ def _check_columns(frame: Any) -> None:
 
 def _persisted(X: Any, pool: Pool) -> tuple[Any, Chunks]:
     """Compute a Dask array on the workers, in chunks of whole rows and of a storage type."""
-    from stillspace.rows.sources.protocol import storage_type  # noqa: PLC0415
-
-    if any(np.isnan(length) for length in X.shape):
-        msg = (
-            "The Dask array does not know its number of rows; call compute_chunk_sizes() on it "
-            "before the fit."
-        )
-        raise DataFileError(msg)
+    check_shape(X)
     whole = X.rechunk({1: -1}).astype(storage_type(X.dtype)).persist(scheduler=pool.client)
     futures = pool.futures_of(whole)
     starts = np.concatenate([[0], np.cumsum(whole.chunks[0])])[:-1]
@@ -225,19 +216,15 @@ class ClusterRows:
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum of the query's terms at `point` over the selected (or all) rows."""
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._sparse)
-        jobs = layout.jobs(self.n_rows if selection is None else len(selection))
+        index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
+        n = self.n_rows
+        jobs = layout.jobs(n) if selection is None else layout.jobs_of(index, n)
         if not jobs:
             return np.zeros(query.shape)
-        if selection is not None:
-            return self._chosen(selection).partial(query, point, jobs).value()
-        starts = [start for start, _ in jobs]
-        tasks = {}
-        for part, (low, high) in enumerate(pairwise(self._edges())):
-            first, last = bisect_left(starts, low), bisect_left(starts, high)
-            if first < last:
-                mine = [(start - low, stop - low) for start, stop in jobs[first:last]]
-                tasks[part] = ("add", (query, point, mine, first))
-        found = self._asked(tasks, entries=prod(query.shape))
+        if selection is not None and not stretches(index, n):
+            return self._chosen(index).partial(query, point, jobs).value()
+        tasks = self._tasks(layout, jobs, index)
+        found = self._asked(("add", query, point), tasks, entries=prod(query.shape))
         counter = active()
         if counter is not None:  # a line per pass: workers do not tell how far they are
             found = list(counter.watched(iter(found), len(found)))
@@ -246,10 +233,30 @@ class ClusterRows:
             total.merge(other)
         return np.asarray(total.value())
 
+    def _tasks(
+        self, layout: Layout, jobs: list[Job], index: IntArray
+    ) -> dict[int, tuple[Any, ...]]:
+        """Return which jobs each part does: positions among its own rows, or its chosen ones."""
+        rows = index if len(index) > 0 else None
+        # a job of chosen rows has those of one job of all rows, and belongs where that one begins
+        starts = [(s if rows is None else int(rows[s])) // layout.job * layout.job for s, _ in jobs]
+        tasks: dict[int, tuple[Any, ...]] = {}
+        for part, (low, high) in enumerate(pairwise(self._edges())):
+            first, last = bisect_left(starts, low), bisect_left(starts, high)
+            if first == last:
+                continue
+            at, end = (low, high) if rows is None else (jobs[first][0], jobs[last - 1][1])
+            mine = [(start - at, stop - at) for start, stop in jobs[first:last]]
+            chosen = index if rows is None else rows[at:end] - low
+            tasks[part] = (mine, first, chosen)
+        return tasks
+
     @property
     def _sparse(self) -> bool:
         """Whether what workers add up are compressed sparse rows, as they would be in memory."""
-        same = all(isinstance(m, Affine | Sphere | Clip | LeaveOut | Caps) for m in self.view)
+        same = all(
+            isinstance(m, Affine | Sphere | Clip | LeaveOut | Caps | Without) for m in self.view
+        )
         return same and is_sparse(self.table.source)
 
     def _chosen(self, selection: IntArray) -> MemoryRows:
@@ -269,8 +276,8 @@ class ClusterRows:
         edges = self._edges()
         which = np.searchsorted(edges, numbers, side="right") - 1
         parts = {k: np.flatnonzero(which == k) for k in np.unique(which).tolist()}
-        tasks = {k: ("mapped", (numbers[at] - edges[k],)) for k, at in parts.items()}
-        for at, rows in zip(parts.values(), self._asked(tasks), strict=True):
+        tasks = {k: (numbers[at] - edges[k],) for k, at in parts.items()}
+        for at, rows in zip(parts.values(), self._asked(("mapped",), tasks), strict=True):
             out[at] = rows
         return out
 
@@ -286,11 +293,10 @@ class ClusterRows:
     def _gathered(self, what: str, *arguments: Any) -> FloatArray:
         """Return one number per row."""
         tasks = {
-            k: (what, (*arguments, high - low))
-            for k, (low, high) in enumerate(pairwise(self._edges()))
-            if high > low
+            k: (high - low,) for k, (low, high) in enumerate(pairwise(self._edges())) if high > low
         }
-        return np.concatenate(self._asked(tasks)) if tasks else np.empty(0)
+        found = self._asked((what, *arguments), tasks) if tasks else [np.empty(0)]
+        return np.concatenate(found)
 
     def _edges(self) -> list[int]:
         """Return the limits of the partitions of rows, or of pairs."""
@@ -299,11 +305,14 @@ class ClusterRows:
         parts = len(self.table.edges) - 1
         return [k * len(self.pairs) // parts for k in range(parts + 1)]
 
-    def _asked(self, tasks: dict[int, tuple[str, tuple[Any, ...]]], entries: int = 0) -> list[Any]:
+    def _asked(
+        self, question: tuple[Any, ...], tasks: dict[int, tuple[Any, ...]], entries: int = 0
+    ) -> list[Any]:
         """Return what the workers found for each part, in the order of the parts."""
         keys = {part: f"{self.table.run}-{self.number}-{part}" for part in tasks}
         sealed = {part: worker.Sealed.of(task) for part, task in tasks.items()}
-        return self.table.pool.ask(keys, sealed, self._recipe, entries)
+        whole = worker.Sealed.of(question)
+        return self.table.pool.ask(keys, whole, sealed, self._recipe, entries)
 
     def _recipe(self, part: int) -> tuple[worker.Sealed, list[Any]]:
         """Return what a part is made of: a recipe, and arrays on the cluster."""

@@ -7,16 +7,22 @@ and gives the same bits. A worker that is lost costs time and nothing else.
 from __future__ import annotations
 
 import time
+from asyncio import CancelledError as AsyncCancelledError
+from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from itertools import count
 from secrets import token_hex
 from typing import Any
 
+from dask.base import annotate
+
 from stillspace.rows.cluster import worker
-from stillspace.rows.cluster.worker import Answer, Missing, Sealed
+from stillspace.rows.cluster.worker import Answer, Sealed
 
 TREE_BYTES = 64 * 10**6
-"""From so many bytes of sums on, workers add them up among themselves first."""
+"""From so many bytes per round on, sums and questions travel between workers, not through us."""
 
 BRANCHES = 8
 """Sums that one worker adds up."""
@@ -24,7 +30,28 @@ BRANCHES = 8
 RETRIES = 5
 """Times that Dask runs a task again after its worker died; the pool then asks anew."""
 
+SHORT_ROUND, HELD_ROUNDS = 0.1, 16
+"""Answers of rounds that took fewer seconds are let go together, after so many rounds. Dask holds
+tasks up for some milliseconds behind the messages that let go of others. It computes answers that
+are not let go again if their worker dies, so answers of longer rounds are let go at once."""
+
+LOOK = 1.0
+"""Seconds after which a round that is still running is looked at: are its workers alive?"""
+
 Recipes = Callable[[int], tuple[Sealed, list[Any]]]
+"""From a part to what it is made of: a recipe, and arrays on the cluster."""
+Submit = Callable[[Any], list[Any]]
+"""From a question (or a future of it) to the futures of a round."""
+
+
+_KILLED = (
+    "Several workers died while they did one and the same task, perhaps because they ran out of "
+    "memory; give on_cluster more partitions or a smaller memory, and fit again."
+)
+_LOST = (
+    "Workers lost rows that only they held; give on_cluster a path that every worker can read, "
+    "and fit again."
+)
 
 
 class _WorkerGoneError(Exception):
@@ -40,6 +67,10 @@ class Pool:
         self.client = default_client() if client is None else client  # type: ignore[no-untyped-call]
         self._wait, self._numbers = float(wait), count()
         self._kept: dict[str, str] = {}
+        self._asked: list[Any] = []
+        self._held: list[list[Any]] = []
+        self._losses = 0
+        self._idle: float | None = None
         # Dask takes two tasks of one name for one task: no pool may use the names of another.
         self._word = token_hex(8)
         self._own = worker.proof()
@@ -50,8 +81,8 @@ class Pool:
         raise TypeError(msg)
 
     def size(self) -> int:
-        """Return the number of workers."""
-        return max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
+        """Return the number of threads of all workers."""
+        return max(1, sum(map(int, self.client.nthreads().values())))
 
     def futures_of(self, collection: Any) -> list[Any]:
         """Return the futures of the chunks of a persisted array, in order."""
@@ -78,95 +109,132 @@ class Pool:
         return {k: v for k, v in found.items() if not isinstance(v, Exception)}
 
     def ask(
-        self, keys: dict[int, str], tasks: dict[int, Sealed], recipes: Recipes, entries: int = 0
+        self,
+        keys: dict[int, str],
+        question: Sealed,
+        tasks: dict[int, Sealed],
+        recipes: Recipes,
+        entries: int = 0,
     ) -> list[Any]:
-        """Return what is found for every part, in order; sums may come back added up."""
-        while True:  # a round that lost a worker is asked again, without that worker
-            try:
-                if 16 * entries * len(tasks) > TREE_BYTES:
-                    return self._by_tree(keys, tasks, recipes)
-                return [answer.found for answer in self._answers(keys, tasks, recipes)]
-            except _WorkerGoneError:
-                continue
+        """Return what is found for every part, in order; sums may come back added up.
 
-    def _answers(
-        self, keys: dict[int, str], tasks: dict[int, Sealed], recipes: Recipes
-    ) -> list[Answer]:
-        """Ask; where a part is not kept, send what it is made of and ask again."""
-        futures = {p: self._submit(worker.ask, keys[p], keys[p], tasks[p]) for p in tasks}
-        found = dict(zip(tasks, self._gathered(list(futures.values())), strict=True))
-        lost = [p for p, answer in found.items() if isinstance(answer, Missing)]
-        if lost:
-            again = [self._made(keys[p], tasks[p], *recipes(p)) for p in lost]
-            found |= dict(zip(lost, self._gathered(again), strict=True))
-        for p, answer in found.items():
-            self._check(answer)
-            self._kept[keys[p]] = answer.worker
-        return [found[p] for p in sorted(found)]
+        A round that lost a worker, or parts that a worker kept, is asked again without them.
+        """
+        tree = 16 * entries * len(tasks) > TREE_BYTES
+        while True:
+            new = {p: recipes(p) for p in tasks if keys[p] not in self._kept}
 
-    def _by_tree(
-        self, keys: dict[int, str], tasks: dict[int, Sealed], recipes: Recipes
-    ) -> list[Any]:
-        """Return one sum: workers add up the sums of several parts at a time."""
-        level = [self._made(keys[p], tasks[p], *recipes(p)) for p in sorted(tasks)]
+            def asked(shared: Any, new: dict[int, Any] = new) -> list[Any]:
+                futures = self._asked_of_keepers(keys, shared, tasks)
+                for p, (recipe, chunks) in new.items():
+                    facts = keys[p], shared, tasks[p], recipe, *chunks
+                    futures[p] = self._submit(worker.make_and_ask, *facts)
+                level = [futures[p] for p in sorted(futures)]
+                return self._added_up(level) if tree else level
+
+            with suppress(_WorkerGoneError):
+                found = self._round(asked, question, len(tasks))
+                lost = [key for answer in found for key in answer.lost]
+                for key in lost:
+                    self._kept.pop(key, None)
+                if not lost:
+                    return [self._checked(answer).found for answer in found]
+
+    def _asked_of_keepers(
+        self, keys: dict[int, str], question: Any, tasks: dict[int, Sealed]
+    ) -> dict[int, Any]:
+        """Submit tasks for the parts that workers keep, each to its worker, all in one message."""
+        kept = [p for p in tasks if keys[p] in self._kept]
+        names = [self._name(worker.ask) for _ in kept]
+        where = {name: [self._kept[keys[p]]] for name, p in zip(names, kept, strict=True)}
+        given = [keys[p] for p in kept], [question] * len(kept), [tasks[p] for p in kept]
+        with annotate(workers=where.get, allow_other_workers=True):
+            found = self.client.map(worker.ask, *given, key=names, pure=False, retries=RETRIES)
+        return dict(zip(kept, found, strict=True))
+
+    def _added_up(self, level: list[Any]) -> list[Any]:
+        """Submit tasks in which workers add up the sums of several parts; return the last one."""
         while len(level) > 1:
             groups = [level[k : k + BRANCHES] for k in range(0, len(level), BRANCHES)]
             level = [
-                group[0] if len(group) == 1 else self._submit(worker.combine, "", *group)
+                group[0] if len(group) == 1 else self._submit(worker.combine, *group)
                 for group in groups
             ]
-        (answer,) = self._gathered(level)
-        self._check(answer)
-        return [answer.found]
+        return level
 
-    def _made(self, key: str, task: Sealed, recipe: Sealed, chunks: list[Any]) -> Any:
-        return self._submit(worker.make_and_ask, key, key, recipe, task, *chunks)
-
-    def _submit(self, function: Any, part: str, *arguments: Any) -> Any:
-        """Submit a task to the worker that keeps the part, or to any other if that one is gone."""
-        where: dict[str, Any] = {}
-        if part in self._kept:
-            where = {"workers": [self._kept[part]], "allow_other_workers": True}
-        # The name of a task says nothing of rows: Dask logs it and shows it.
-        name = f"stillspace-{function.__name__}-{next(self._numbers)}-{self._word}"
+    def _submit(self, function: Any, *arguments: Any) -> Any:
         return self.client.submit(
-            function, *arguments, key=name, pure=False, retries=RETRIES, **where
+            function, *arguments, key=self._name(function), pure=False, retries=RETRIES
         )
 
-    def _gathered(self, futures: list[Any]) -> list[Any]:
-        """Return results; wait for a worker if none is alive, as long as was stated."""
-        from distributed import wait  # noqa: PLC0415
+    def _name(self, function: Any) -> str:
+        """Return the name of a task. It says nothing of rows: Dask logs it and shows it."""
+        return f"stillspace-{function.__name__}-{next(self._numbers)}-{self._word}"
 
-        idle = None
-        pending = list(futures)
-        while pending:
+    def _round(self, asked: Submit, question: Sealed, parts: int) -> list[Answer]:
+        """Have tasks submitted and return their results, or raise if a worker is gone.
+
+        All of it happens in the thread of the client, so that the tasks of a round are one message.
+        """
+        from distributed import KilledWorker  # noqa: PLC0415
+
+        begun, loop = time.monotonic(), self.client.loop.asyncio_loop
+        results = run_coroutine_threadsafe(self._results(asked, question, parts), loop)
+        while True:
             try:
-                wait(pending, timeout=1.0)  # type: ignore[no-untyped-call]
-                break
+                found = list(results.result(timeout=LOOK))
             except TimeoutError:
-                pending = [future for future in pending if not future.done()]
-            alive = set(self.client.scheduler_info(n_workers=-1)["workers"])
-            self._forget_the_dead(alive, futures)
-            idle = None if alive else (idle or time.monotonic())
-            if idle is not None and time.monotonic() - idle > self._wait:
-                msg = (
-                    f"No worker was alive for {self._wait:g} seconds; start workers and fit again, "
-                    "or give on_cluster a longer wait."
-                )
-                raise RuntimeError(msg)
-        return list(self.client.gather(futures))
+                self._look_for_workers()
+            except (CancelledError, AsyncCancelledError):  # it needed what a lost worker held
+                self._count_a_loss()
+            except KilledWorker:
+                raise RuntimeError(_KILLED) from None
+            else:
+                self._losses = 0
+                self._let_go(time.monotonic() - begun)
+                return found
 
-    def _forget_the_dead(self, alive: set[str], futures: list[Any]) -> None:
+    async def _results(self, asked: Submit, question: Sealed, parts: int) -> list[Any]:
+        shared: Any = question
+        if len(question.content) * parts > TREE_BYTES:  # workers then get it from one another
+            (shared,) = await self.client.scatter([question], hash=False, asynchronous=True)
+        self._asked = asked(shared)
+        return list(await self.client.gather(self._asked, asynchronous=True))
+
+    def _let_go(self, seconds: float) -> None:
+        """Let go of answers that are here now, after a round that took so many seconds."""
+        self._held.append(self._asked)
+        self._asked = []
+        if seconds >= SHORT_ROUND or len(self._held) >= HELD_ROUNDS:
+            self._held.clear()
+
+    def _count_a_loss(self) -> None:
+        """Have a round asked again, a few times: what a task needed may be lost for good."""
+        self._losses += 1
+        if self._losses > RETRIES:
+            raise RuntimeError(_LOST)
+        self._look_for_workers()
+        raise _WorkerGoneError
+
+    def _look_for_workers(self) -> None:
         """Have a round asked again if a worker that kept parts is gone and another one is there.
 
         Dask itself gives the tasks of a lost worker to others, with one exception: a task that
         was submitted for a lost worker while no worker was alive waits for that one for ever.
         """
+        alive = set(self.client.scheduler_info(n_workers=-1)["workers"])
         left = {part: worker for part, worker in self._kept.items() if worker in alive}
         if alive and len(left) < len(self._kept):
             self._kept = left
-            self.client.cancel(futures, force=True)
+            self.client.cancel(self._asked, force=True)
             raise _WorkerGoneError
+        self._idle = None if alive else (self._idle or time.monotonic())
+        if self._idle is not None and time.monotonic() - self._idle > self._wait:
+            msg = (
+                f"No worker was alive for {self._wait:g} seconds; start workers and fit again, "
+                "or give on_cluster a longer wait."
+            )
+            raise RuntimeError(msg)
 
     def _introduce(self) -> None:
         """Have every worker prove that it computes the same bits."""
@@ -181,11 +249,14 @@ class Pool:
                 )
                 raise RuntimeError(msg)
 
-    def _check(self, answer: Answer) -> None:
+    def _checked(self, answer: Answer) -> Answer:
         """Refuse sums of a worker that joined later and computes other bits."""
         if answer.proof != self._own:
             msg = (
-                f"The worker at {answer.worker} joined during the fit and does not compute the "
-                "same bits; give all machines the same versions and kind of processor."
+                f"The worker at {', '.join(set(answer.kept.values()))} joined during the fit and "
+                "does not compute the same bits; give all machines the same versions and kind of "
+                "processor."
             )
             raise RuntimeError(msg)
+        self._kept |= answer.kept
+        return answer

@@ -1,8 +1,8 @@
 """What a worker does: it keeps parts of the rows, adds queries over them, and proves its bits.
 
 All of it are plain functions, so that a task that was lost can run again anywhere. A worker keeps
-parts in a cache of its own, which Dask neither moves nor writes to disk. A part that is not there
-is answered by `Missing`, and the coordinator then sends what the part is made of.
+parts in a cache of its own, which Dask neither moves nor writes to disk. If a part is not there,
+the answer says so, and the coordinator then sends what the part is made of.
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from scipy import sparse
 from stillspace import kernels
 from stillspace._typing import FloatArray, IntArray
 from stillspace.rows.file import RowTable
-from stillspace.rows.layout import Job
 from stillspace.rows.maps import Affine, Pairs, Project, Sketch, Sphere, View
 from stillspace.rows.memory import MemoryRows
-from stillspace.rows.sources.protocol import RowSource, is_sparse
-from stillspace.rows.sums import PartSum
-from stillspace.rows.threads import one_blas_thread
+from stillspace.rows.sources.protocol import OtherSource, RowSource
+from stillspace.rows.sums import Job, PartSum, one_blas_thread
 
 KEPT_SHARE = 0.5
 """Share of a worker's memory bound that kept parts may take."""
@@ -59,19 +57,15 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """The part is not kept here."""
-
-    worker: str
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
-    """What a task found, where it ran, and the proof of that worker."""
+    """What a task found, which worker keeps its parts, and the proof of that worker."""
 
     found: Any
-    worker: str
+    kept: dict[str, str]
+    """From the keys of parts to addresses of workers."""
     proof: str
+    lost: tuple[str, ...] = ()
+    """Keys of parts that the worker does not keep; then nothing was found."""
 
     def __repr__(self) -> str:
         return "Answer()"
@@ -96,27 +90,20 @@ class Recipe:
     """Where the rows begin in the arrays on the cluster, if they come from there."""
 
 
-class SliceSource:
+class SliceSource(OtherSource):
     """A stretch of the rows of another source."""
 
     def __init__(self, source: RowSource, start: int, stop: int) -> None:
-        self._source, self._start = source, start
-        self.shape = (stop - start, source.shape[1])
-        self.dtype, self.names = source.dtype, source.names
-        self.parallel = bool(getattr(source, "parallel", False))
-        self.sparse = is_sparse(source)
+        super().__init__(source, stop - start)
+        self._start = start
 
     def read(self, start: int, stop: int) -> Any:
         """Return rows."""
-        return self._source.read(self._start + start, self._start + stop)
+        return self.source.read(self._start + start, self._start + stop)
 
     def take(self, numbers: IntArray) -> Any:
         """Return chosen rows."""
-        return self._source.take(numbers + self._start)
-
-    def describe(self) -> str:
-        """As the whole source."""
-        return self._source.describe()
+        return self.source.take(numbers + self._start)
 
 
 class _Cache:
@@ -153,22 +140,20 @@ def forget(run: str) -> None:
     _CACHE.forget(run)
 
 
-def ask(key: str, task: Sealed) -> Answer | Missing:
-    """Do a task on a part that is kept here."""
+def ask(key: str, question: Sealed, task: Sealed) -> Answer:
+    """Answer a question about a part that is kept here; `task` is what this part is asked."""
     rows = _CACHE.get(key)
-    if rows is None:
-        return Missing(_address())
-    return Answer(_done(rows, *task.opened()), _address(), proof())
+    return Answer(None, {}, proof(), (key,)) if rows is None else _answer(key, rows, question, task)
 
 
-def make_and_ask(key: str, recipe: Sealed, task: Sealed, *chunks: Any) -> Answer:
-    """Make a part, keep it, and do a task on it."""
+def make_and_ask(key: str, question: Sealed, task: Sealed, recipe: Sealed, *chunks: Any) -> Answer:
+    """Make a part, keep it, and answer a question about it."""
     rows = _CACHE.get(key)
     if rows is None:
         plan: Recipe = recipe.opened()
         rows, size = _made(plan, chunks)
         _CACHE.put(key, rows, size, plan.memory * KEPT_SHARE)
-    return Answer(_done(rows, *task.opened()), _address(), proof())
+    return _answer(key, rows, question, task)
 
 
 def combine(*answers: Answer) -> Answer:
@@ -176,20 +161,26 @@ def combine(*answers: Answer) -> Answer:
 
     The answers stay as they are: a task that runs a second time must not add a part twice.
     """
-    total = deepcopy(answers[0].found)
-    for answer in answers[1:]:
+    lost = tuple(key for answer in answers for key in answer.lost)
+    total: Any = None if lost else deepcopy(answers[0].found)
+    for answer in () if lost else answers[1:]:
         total.merge(answer.found)
     proofs = {answer.proof for answer in answers}
-    return Answer(total, _address(), proofs.pop() if len(proofs) == 1 else "they differ")
+    kept = {key: place for answer in answers for key, place in answer.kept.items()}
+    return Answer(total, kept, proofs.pop() if len(proofs) == 1 else "they differ", lost)
 
 
-def _done(rows: MemoryRows, what: str, arguments: tuple[Any, ...]) -> Any:
+def _answer(key: str, rows: MemoryRows, question: Sealed, task: Sealed) -> Answer:
+    what, *shared = question.opened()
     with one_blas_thread():
-        return _TASKS[what](rows, *arguments)
+        found = _TASKS[what](rows, *shared, *task.opened())
+    return Answer(found, {key: _address()}, proof())
 
 
-def _add(rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int) -> PartSum:
-    return rows.partial(query, point, jobs, first=first)
+def _add(
+    rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int, chosen: IntArray
+) -> PartSum:
+    return rows.partial(query, point, jobs, first=first, index=chosen)
 
 
 def _mapped(rows: MemoryRows, numbers: IntArray) -> FloatArray:

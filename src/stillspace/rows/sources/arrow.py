@@ -23,6 +23,12 @@ from stillspace.rows.sources.files import check_stamp, stamp_of
 BATCH_CELLS = 2**20
 """Cells that are decoded at a time."""
 
+LARGEST_BUFFERS, LARGEST_BUFFER = 2**24, 2**20
+"""Bytes that buffers of a Parquet file take: of all columns together, and of one column."""
+
+PAGE = 2**20
+"""Bytes of a page of a column of Parquet, as most programs write them. Pages are decoded whole."""
+
 _SINGLE = ("int8", "uint8", "int16", "uint16", "bool", "halffloat", "float")
 """Types of Arrow whose numbers float32 holds exactly, with NaN for a missing cell."""
 
@@ -48,6 +54,8 @@ class _ArrowSource(ABC):
         self.names: tuple[str, ...] = _checked_names(self.path, schema, self._asked)
         self.dtype = _common_type(self.path, schema, self.names)
         self._starts = [0, *accumulate(sizes)]
+        largest = max(sizes, default=0) * len(self.names) * self.dtype.itemsize
+        self.piece_bytes = getattr(self, "piece_bytes", largest)
         self.shape = (self._starts[-1], len(self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -109,10 +117,24 @@ class ParquetSource(_ArrowSource):
     what = "Parquet file"
 
     def _open(self) -> tuple[Any, list[int]]:
-        self._file = pq.ParquetFile(self.path, memory_map=False, buffer_size=2**20)
-        facts = self._file.metadata
-        sizes = [facts.row_group(k).num_rows for k in range(facts.num_row_groups)]
-        return self._file.schema_arrow, sizes
+        facts = pq.read_metadata(self.path)
+        buffer = min(LARGEST_BUFFER, max(LARGEST_BUFFERS // max(facts.num_columns, 1), 2**12))
+        # Without pre_buffer=False all row groups that are asked for are brought into memory.
+        self._file = pq.ParquetFile(
+            self.path,
+            metadata=facts,
+            buffer_size=buffer,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+        groups = [facts.row_group(k) for k in range(facts.num_row_groups)]
+        self.piece_bytes = max((self._decoded(group) for group in groups), default=0)
+        return self._file.schema_arrow, [group.num_rows for group in groups]
+
+    def _decoded(self, group: Any) -> int:
+        """Return about how many bytes one page of every column takes, packed and unpacked."""
+        sizes = (group.column(j).total_uncompressed_size for j in range(group.num_columns))
+        return sum(2 * min(size, PAGE) for size in sizes)
 
     def _batches_from(self, group: int) -> Iterator[Any]:
         rows = max(BATCH_CELLS // self.shape[1], 1)

@@ -31,6 +31,7 @@ class _Held:
     dtype: np.dtype[Any]
     row_bytes: int
     chunk: int
+    piece_bytes: int
 
     def __init__(self, what: str, path: str, again: Callable[[], Any] | None) -> None:
         self.what, self.path, self._again = what, path, again
@@ -66,8 +67,7 @@ class _Held:
     def take(self, numbers: IntArray) -> Any:
         """Return chosen rows; those of one chunk by one read."""
         longest = RUN_BYTES // max(self.row_bytes, 1)
-        found = take_by_runs(self.read, numbers, self.chunk, max(longest, self.chunk))
-        return self.read(0, 0) if found is None else found
+        return take_by_runs(self.read, numbers, self.chunk, max(longest, self.chunk))
 
     def _rows(self, start: int, stop: int) -> Any:
         raise NotImplementedError
@@ -97,6 +97,9 @@ class ArraySource(_Held):
         self.dtype = storage_type(array.dtype)
         self.row_bytes = self.shape[1] * self.dtype.itemsize
         self.chunk = int((getattr(array, "chunks", None) or (1,))[0])
+        # A chunk is decoded as a whole, and then copied.
+        stored = self.chunk * self.shape[1] * np.dtype(array.dtype).itemsize
+        self.piece_bytes = 2 * stored if self.chunk > 1 else 0
 
     def _rows(self, start: int, stop: int) -> AnyArray:
         with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
@@ -131,10 +134,11 @@ class CsrSource(_Held):
             raise DataFileError(msg)
         self.shape, self.dtype = (n, D), storage_type(self._data.dtype)
         stored = self._data.shape[0]
-        per_cell = self.dtype.itemsize + self._columns.dtype.itemsize
+        per_cell = self.dtype.itemsize + 8  # column numbers become int64
         self.row_bytes = stored * per_cell // max(n, 1) + 8
         chunk = int((getattr(self._data, "chunks", None) or (1,))[0])
         self.chunk = max(chunk * n // max(stored, 1), 1)
+        self.piece_bytes = 2 * chunk * per_cell
 
     def _rows(self, start: int, stop: int) -> Any:
         limits = np.asarray(self._limits[start : stop + 1]).astype(np.int64)

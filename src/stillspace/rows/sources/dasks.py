@@ -26,12 +26,17 @@ class _Computed:
 
 def open_dask_array(array: Any) -> ArraySource:
     """Take a Dask array with a known shape; nothing is computed."""
+    check_shape(array)
+    source = ArraySource(_Computed(array), "Dask array", again=partial(open_dask_array, array))
+    source.sparse = issparse(getattr(array, "_meta", None))
+    return source
+
+
+def check_shape(array: Any) -> None:
+    """Refuse a Dask array that does not know its number of rows."""
     if any(np.isnan(length) for length in array.shape):
         msg = (
             "The Dask array does not know its number of rows; call compute_chunk_sizes() on it "
             "before the fit."
         )
         raise DataFileError(msg)
-    source = ArraySource(_Computed(array), "Dask array", again=partial(open_dask_array, array))
-    source.sparse = issparse(getattr(array, "_meta", None))
-    return source

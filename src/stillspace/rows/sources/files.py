@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from stillspace.exceptions import DataFileError
@@ -54,6 +57,31 @@ def changed(path: str) -> DataFileError:
         "let no program write to it and fit again."
     )
     return DataFileError(msg)
+
+
+def check_new(target: Path) -> None:
+    """Refuse a name that is taken."""
+    if target.exists():
+        raise DataFileError(f"{target} exists already and is not overwritten; give a new name.")
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """Give a path to write to, whose file gets the name `target` at the end.
+
+    A file of that name is not overwritten. If anything fails, nothing is left behind.
+    """
+    check_new(target)
+    temporary = target.with_name(f".{target.name}.part")
+    try:
+        yield temporary
+        os.link(temporary, target)  # fails if the name was taken meanwhile
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+        msg = f"{target} cannot be written ({why}); nothing was overwritten."
+        raise DataFileError(msg) from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 class OpenFile:

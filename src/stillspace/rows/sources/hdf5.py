@@ -24,7 +24,8 @@ def open_hdf5(path: str | os.PathLike[str], *, key: str | None = None) -> ArrayS
     if key is None:
         key = _only_table(file, where)
     if key not in file:
-        msg = f"{where} has no {key!r}; give key, one of {', '.join(_tables(file)) or 'none'}."
+        known = ", ".join(_tables(file)) or "none"
+        msg = f"{where} has no {key!r}; name one of its tables by FILE::KEY: {known}."
         raise DataFileError(msg)
     return _source(file[key], where, partial(open_hdf5, where, key=key))
 
@@ -77,7 +78,7 @@ def _only_table(file: h5py.File, path: str) -> str:
     tables = _tables(file)
     if len(tables) != 1:
         several = f"has {len(tables)} two-dimensional datasets"
-        msg = f"{path} {several}; give key, one of {', '.join(tables) or 'none'}."
+        msg = f"{path} {several}; name one of them by FILE::KEY: {', '.join(tables) or 'none'}."
         raise DataFileError(msg)
     return tables[0]
 

@@ -65,6 +65,7 @@ def open_source(
     given : path, handle or source
         A path (str or PathLike) to a file or to a folder of part files; an open binary file; an
         object of a library that is listed in docs/scale.md; or a `RowSource`, which is returned.
+        In a path to HDF5, .h5ad or Zarr, `FILE::KEY` names a part of the file, as `key` does.
     hidden : bool, default=False
         Whether the number of rows is secret. A text file then needs a header: without one, a file
         without rows does not tell its number of columns.
@@ -99,6 +100,9 @@ def _is_open(X: Any) -> bool:
 
 
 def _opened(path: Path, options: dict[str, Any], hidden: bool, memory: int | None) -> RowSource:
+    where, _, key = str(path).partition("::")
+    if key and not path.exists():
+        path, options = Path(where), {**options, "key": key}
     suffix = path.suffix.lower()
     if suffix in SUFFIXES:
         if SUFFIXES[suffix] == _TEXT:

@@ -19,7 +19,7 @@ import numpy as np
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.kernels.calls_of_two_bits import transpose_calls
-from stillspace.rows.sources.files import OpenFile, unreadable
+from stillspace.rows.sources.files import OpenFile, check_new, new_file, unreadable
 from stillspace.rows.sources.runs import take_by_runs
 
 MAGIC = b"\x6c\x1b"
@@ -69,8 +69,7 @@ class BedSource:
     def take(self, numbers: IntArray) -> AnyArray:
         """Return chosen rows: near ones by one read."""
         gap, longest = GAP_BYTES // self.packed, RUN_BYTES // (16 * self.packed)
-        found = take_by_runs(self.read, numbers, gap + 1, longest)
-        return self.read(0, 0) if found is None else np.asarray(found)
+        return np.asarray(take_by_runs(self.read, numbers, gap + 1, longest))
 
     def columns(self, start: int, stop: int) -> AnyArray:
         """Return variants of all individuals: a stretch of each row."""
@@ -115,30 +114,23 @@ def rewritten(
         msg = f"{file.path} is in individual-major order already; it can be read as it is."
         raise DataFileError(msg)
     new = Path(target).with_suffix(".bed")
-    for end in (".bed", ".bim", ".fam"):
-        if new.with_suffix(end).exists():
-            msg = f"{new.with_suffix(end)} exists already and is not overwritten; give a new name."
-            raise DataFileError(msg)
-    temporary = new.with_name(f".{new.name}.part")
+    check_new(new)
+    made: list[Path] = []
     try:
-        with temporary.open("xb") as out:
+        for end in (".fam", ".bim"):
+            with new_file(new.with_suffix(end)) as copy:
+                shutil.copyfile(Path(file.path).with_suffix(end), copy)
+            made.append(new.with_suffix(end))
+        with new_file(new) as temporary, temporary.open("wb") as out:
             out.write(MAGIC + bytes([BY_INDIVIDUALS]))
             for rows in _turned(file, n, D, memory):
                 out.write(rows)
             out.flush()
             os.fsync(out.fileno())
-        for end in (".bim", ".fam"):
-            shutil.copyfile(Path(file.path).with_suffix(end), new.with_suffix(end))
-        os.replace(temporary, new)
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        msg = f"{new} cannot be written ({why}); nothing was overwritten: free some space."
-        raise DataFileError(msg) from None
-    finally:
-        temporary.unlink(missing_ok=True)
-        if not new.exists():
-            for end in (".bim", ".fam"):
-                new.with_suffix(end).unlink(missing_ok=True)
+    except BaseException:
+        for path_of_a_copy in made:
+            path_of_a_copy.unlink()
+        raise
     return new
 
 

@@ -20,7 +20,8 @@ class RowSource(Protocol):
     columns, types and sizes. So a fit refuses a wrong file before a privacy budget is charged.
     Missing cells are NaN. A source that may be read by several threads at once says so by an
     attribute `parallel = True`; all other sources are read by one thread at a time. A source whose
-    rows are sparse says so by `sparse = True`.
+    rows are sparse says so by `sparse = True`. A source that must decode much at once tells how
+    much memory that takes by `piece_bytes`.
     """
 
     @property
@@ -48,6 +49,20 @@ class RowSource(Protocol):
 def is_sparse(source: RowSource) -> bool:
     """Whether a source hands over compressed sparse rows."""
     return bool(getattr(source, "sparse", False))
+
+
+class OtherSource:
+    """What a source has in common with another one that it is made of."""
+
+    def __init__(self, source: RowSource, n: int | None = None) -> None:
+        self.source = source
+        self.shape = (source.shape[0] if n is None else n, source.shape[1])
+        self.dtype, self.names = source.dtype, source.names
+        self.parallel, self.sparse = bool(getattr(source, "parallel", False)), is_sparse(source)
+
+    def describe(self) -> str:
+        """As the other source."""
+        return self.source.describe()
 
 
 def storage_type(dtype: Any) -> np.dtype[Any]:

@@ -77,8 +77,7 @@ class RawSource:
     def take(self, numbers: IntArray) -> AnyArray:
         """Return chosen rows: near ones by one read."""
         gap, longest = GAP_BYTES // self._row_bytes + 1, RUN_BYTES // self._row_bytes
-        found = take_by_runs(self.read, numbers, gap, longest)
-        return self.read(0, 0) if found is None else np.asarray(found)
+        return np.asarray(take_by_runs(self.read, numbers, gap, longest))
 
     def columns(self, start: int, stop: int) -> AnyArray:
         """Return columns of all rows: a stretch of each row, or of the file."""
@@ -144,7 +143,7 @@ def open_npy(path: str | os.PathLike[str]) -> RawSource:
 def open_raw(
     path: str | os.PathLike[str],
     *,
-    dtype: Any,
+    dtype: Any = None,
     columns: int | None = None,
     shape: tuple[int, int] | None = None,
     offset: int = 0,
@@ -152,11 +151,15 @@ def open_raw(
 ) -> RawSource:
     """Open a file that holds nothing but cells; give its type, and its shape or columns."""
     file = OpenFile(path)
+    if dtype is None or (shape is None and columns is None):
+        msg = (
+            f"{file.path} tells neither the type nor the shape of its cells: open it in Python by "
+            "open_source(path, dtype=..., columns=...), or save the array with numpy.save."
+        )
+        raise DataFileError(msg)
     stored = np.dtype(dtype)
     if shape is None:
-        if columns is None:
-            msg = f"{file.path} does not tell its shape: give columns or shape."
-            raise DataFileError(msg)
+        assert columns is not None
         rows, rest = divmod(file.size - offset, columns * stored.itemsize)
         if rest:
             msg = f"{file.path} does not hold whole rows of {columns} cells of {stored}."

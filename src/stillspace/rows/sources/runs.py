@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,16 +24,19 @@ def runs(numbers: IntArray, gap: int, longest: int) -> list[tuple[int, int]]:
     return list(pairwise(limits))
 
 
-def take_by_runs(
-    read: Callable[[int, int], Any], numbers: IntArray, gap: int, longest: int
-) -> Any | None:
-    """Return chosen rows of a source, from reads of stretches; None if no row is chosen."""
+def take_by_runs(read: Callable[[int, int], Any], numbers: IntArray, gap: int, longest: int) -> Any:
+    """Return chosen rows of a source, from reads of stretches."""
     found = []
     for low, high in runs(numbers, gap, max(longest, 1)):
         first = int(numbers[low])
         found.append(read(first, int(numbers[high - 1]) + 1)[numbers[low:high] - first])
-    if not found:
-        return None
-    if sparse.issparse(found[0]):
-        return sparse.vstack(found, format="csr")
-    return np.concatenate(found)
+    return joined(found) if found else read(0, 0)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return blocks of rows, dense or sparse ones, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return (
+        sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+    )

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from stillspace._typing import IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.protocol import RowSource, is_sparse
+from stillspace.rows.sources.runs import joined
 
 
 class StackedSource:
@@ -40,6 +40,7 @@ class StackedSource:
         self.dtype, self.names = first.dtype, first.names
         self.sparse = is_sparse(first)
         self.parallel = all(getattr(part, "parallel", False) for part in self._parts)
+        self.piece_bytes = max(getattr(part, "piece_bytes", 0) for part in self._parts)
         self.in_memory = any(getattr(part, "in_memory", False) for part in self._parts)
 
     def describe(self) -> str:
@@ -68,13 +69,7 @@ class StackedSource:
         return self._joined(found)
 
     def _joined(self, found: list[Any]) -> Any:
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            return np.empty((0, self.shape[1]), dtype=self.dtype)
-        if sparse.issparse(found[0]):
-            return sparse.vstack(found, format="csr")
-        return np.concatenate(found)
+        return joined(found) if found else np.empty((0, self.shape[1]), dtype=self.dtype)
 
 
 def open_folder(path: Path, options: dict[str, Any]) -> StackedSource:

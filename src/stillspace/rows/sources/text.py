@@ -25,6 +25,7 @@ from stillspace._checks import bytes_in_words
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.dialect import Dialect, NoNumberError, sniffed
+from stillspace.rows.sources.files import new_file
 
 __all__ = ["TextSource", "open_text", "to_parquet"]
 
@@ -139,18 +140,8 @@ def to_parquet(
     `options` are those of `open_text`, but for `texts`. Columns without names are numbered.
     """
     new = Path(target)
-    if new.exists():
-        raise DataFileError(f"{new} exists already and is not overwritten; give a new name.")
-    temporary = new.with_name(f".{new.name}.part")
-    try:
+    with new_file(new) as temporary:
         _streamed(os.fspath(path), temporary, options)
-        os.link(temporary, new)  # fails if the name was taken meanwhile
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else type(error).__name__
-        msg = f"{new} cannot be written ({why}); nothing was overwritten."
-        raise DataFileError(msg) from None
-    finally:
-        temporary.unlink(missing_ok=True)
     return new
 
 

@@ -36,7 +36,8 @@ def _source(found: Any, where: str, key: str | None) -> ArraySource | CsrSource:
     if isinstance(found, zarr.Group) and (key is not None or "indptr" not in found):
         name = "X" if key is None else key
         if name not in found:
-            msg = f"{where or 'The Zarr group'} has no {name!r}; give key, the name of a part."
+            where = where or "The Zarr group"
+            msg = f"{where} has no {name!r}; name one of its arrays by FILE::KEY."
             raise DataFileError(msg)
         part = found[name]
     if isinstance(part, zarr.Group):

@@ -1,19 +1,125 @@
-"""Mechanisms for PCA that the paper cites and that have no guarantee here: for comparisons only."""
+"""Where a loop begins: public points, private PCA, another plan, and two mechanisms.
+
+The two are those that the paper cites. They have no guarantee here; they are for comparisons only.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.parts.bingham import sample_bingham
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.plans.release import Release
 from stillspace.privacy import ComposedEvent
-from stillspace.privacy.events import NonPrivateEvent
+from stillspace.privacy.events import NOTHING, NonPrivateEvent
+
+if TYPE_CHECKING:
+    from stillspace.plans.fixed import Plan
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 < share <= 1.0:
+        msg = f"The start's share of the budget must lie in (0, 1], got {share}."
+        raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentStart:
+    """PCA: the top r eigenvectors of a released second moment; private if the release is noisy.
+
+    `share` is its part of μ² when a plan is calibrated (SPEC 5).
+    """
+
+    release: Release
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+
+    def releases(self) -> Iterator[Release]:
+        yield self.release
+
+    def event(self) -> ComposedEvent:
+        return ComposedEvent.of([self.release.event(0)])
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """The answer of another plan, for example a private REAPER run (SPEC 3)."""
+
+    plan: Plan
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+
+    def releases(self) -> Iterator[Release]:
+        yield from self.plan.releases()
+
+    def event(self) -> ComposedEvent:
+        return self.plan.event()
+
+
+class _ReadsNothing:
+    """A start that reads no row."""
+
+    __slots__ = ()
+
+    def releases(self) -> Iterator[Release]:
+        yield from ()
+
+    def event(self) -> ComposedEvent:
+        return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class RandomStart(_ReadsNothing):
+    """A uniformly random subspace: reads no row."""
+
+    D: int
+    r: int
+
+    def value(self, rng: np.random.Generator) -> FloatArray:
+        """Return a random basis (D, r)."""
+        return np.linalg.qr(rng.standard_normal((self.D, self.r)))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperMatrixStart(_ReadsNothing):
+    """The paper's `AᵀA`, `A_ij ~ N(1, 0.01)`, which the geometry projects to H: reads no row."""
+
+    D: int
+
+    def value(self, rng: np.random.Generator) -> FloatArray:
+        """Return AᵀA (D, D)."""
+        A = rng.normal(1.0, 0.1, (self.D, self.D))
+        return np.asarray(A.T @ A)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenStart(_ReadsNothing):
+    """A basis that the user gives and asserts to be public."""
+
+    basis: FrozenArray
+
+    @classmethod
+    def from_basis(cls, V: FloatArray) -> GivenStart:
+        """Keep a copy of an orthonormal basis (D, r)."""
+        if not np.allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-8):
+            msg = "A given start must be orthonormal; orthonormalise it first."
+            raise ValueError(msg)
+        return cls(FrozenArray.of(V))
+
+    def value(self) -> FloatArray:
+        """Return the basis (D, r)."""
+        return self.basis.array.copy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +155,6 @@ class WishartStart(_MechanismStart):
 
     @property
     def not_private(self) -> NonPrivateEvent:
-        """Why there is no guarantee."""
         return NonPrivateEvent(
             "the Wishart mechanism is not differentially private: which results are possible "
             "depends on the rows"
@@ -80,7 +185,6 @@ class ExponentialStart(_MechanismStart):
 
     @property
     def not_private(self) -> NonPrivateEvent:
-        """Why there is no guarantee."""
         return NonPrivateEvent(
             "the sampler of the exponential mechanism is exact in real arithmetic only: its "
             "floating-point error is not proved"
@@ -92,3 +196,14 @@ class ExponentialStart(_MechanismStart):
         """Return a basis; the second moment was not released, so there is none to give back."""
         weight = 0.5 * self.epsilon * self.release.size
         return sample_bingham(weight * moment, r, rng), None
+
+
+Start: TypeAlias = (
+    MomentStart
+    | RunStart
+    | WishartStart
+    | ExponentialStart
+    | RandomStart
+    | PaperMatrixStart
+    | GivenStart
+)
