@@ -271,8 +271,8 @@ REVIEW = [
     Mutant(
         "a pass behind row maps sees all rows",
         "run/__init__.py",
-        "        if ask.through not in mapped:",
-        "        if ask.through not in mapped and not mapped:",
+        "        if key not in mapped:",
+        "        mapped.setdefault(key, mapped[(), False])\n        if key not in mapped:",
         tests=WHOLE_FITS,
     ),
     Mutant(

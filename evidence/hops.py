@@ -30,7 +30,7 @@ FITS = {
 
 COUNTED = {
     "releases": "Release.draws",
-    "events computed": "Release._make_event",
+    "events computed": "_Bounds.event",
     "sensitivities computed": "Release._unit",
     "plans": "Plan.__post_init__",
     "rows prepared": "prepare",

@@ -23,9 +23,11 @@ from evidence._mutant import (
     SOURCE,
     Mutant,
 )
+from evidence._parts_mutants import PARTS
 from evidence._review_mutants import REVIEW
 from evidence._staged_mutants import STAGED, contract
 from evidence._table import markdown
+from evidence._units_mutants import UNITS
 
 ROOT = Path(__file__).parent.parent
 
@@ -424,15 +426,15 @@ MUTANTS = [
     Mutant(
         "steps read the rows that were left out",
         "methods/newton/method.py",
-        "return Ask(state.belief.V, tuple(queries), through, state.sampling)",
-        "return Ask(state.belief.V, tuple(queries), (), state.sampling)",
+        "return screening.ask(state.belief.V, *queries, sampling=state.sampling)",
+        "return Ask(state.belief.V, tuple(queries), sampling=state.sampling)",
         ("tests/test_newton.py",),
     ),
     Mutant(
         "a run forgets the maps of a pass",
         "run/__init__.py",
-        "asked = mapped[ask.through]",
-        "asked = mapped[()]",
+        "asked = mapped[key]",
+        "asked = mapped[(), False]",
         LOOK,
     ),
     # Nine changes that a hostile review made, of which none was red.
@@ -465,9 +467,9 @@ MUTANTS = [
     Mutant(
         "the noise of narrowing has a fixed seed",
         "run/__init__.py",
-        "found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))",
+        "found = _run_one(stage.plan, behind, rng, behind_view, point, rows)",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = _run_one(stage.plan, behind, one, behind_view, stage.point(progress))",
+        "        found = _run_one(stage.plan, behind, one, behind_view, point, rows)",
         tests=SOURCE,
     ),
     Mutant(
@@ -728,6 +730,8 @@ MUTANTS = [
         tests=CERTIFICATE,
     ),
     *STAGED,
+    *PARTS,
+    *UNITS,
     *JOURNALS,
     *REVIEW,
 ]

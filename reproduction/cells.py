@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from reproduction.columns import STOCHASTIC, Column, Setting, paper_plan, true_epsilon
+from reproduction.columns import STOCHASTIC, Column, Setting, base_of, paper_plan, true_epsilon
 from reproduction.seeds import seed_from
 from stillspace import __version__
 from stillspace._typing import FloatArray
@@ -260,7 +260,7 @@ def run_seconds(setting: Setting, method: str) -> float:
     """Return about how long a run takes on one core, for the order and the progress of cells."""
     s = setting
     T, n, D, r = s.n_iter, s.n, s.D, s.r
-    rows = 30 if method.split(" ", maxsplit=1)[0] in STOCHASTIC else n
+    rows = 30 if base_of(method) in STOCHASTIC else n
     if method == PTR:
         return 0.1 + 1e-6 * n * D * r
     if method in OURS:

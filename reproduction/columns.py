@@ -41,8 +41,13 @@ STOCHASTIC = ("dp-SGGD", "dp-SGD-REAP", "dp-SMD-REAP")
 FULL_BATCH = ("dp-GGD", "dp-GD-REAP", "dp-MD-REAP")
 SIX = ("dp-GGD", "dp-SGGD", "dp-GD-REAP", "dp-SGD-REAP", "dp-MD-REAP", "dp-SMD-REAP")
 NONCONVEX = ("dp-GGD", "dp-SGGD")
-REAPER_START = {"dp-GGD from dp-GD-REAP": "gd-reap", "dp-SGGD from dp-SGD-REAP": "sgd-reap"}
-"""dp-(S)GGD that start from the REAPER method of their kind, as the paper suggests for small D."""
+REAPER_START = {
+    "dp-GGD from dp-GD-REAP": "gd-reap",
+    "dp-GGD from dp-MD-REAP": "md-reap",
+    "dp-SGGD from dp-SGD-REAP": "sgd-reap",
+    "dp-SGGD from dp-SMD-REAP": "smd-reap",
+}
+"""dp-(S)GGD that start from a REAPER method of their kind, as the paper suggests for small D."""
 HALVED = "dp-GD-REAP with halved steps"
 """dp-GD-REAP with the kind of steps that dp-GGD has; in the column "tuned" only."""
 
@@ -54,12 +59,15 @@ NOMINAL_SHARE = 0.5
 
 def columns_of(method: str) -> tuple[Column, ...]:
     """Return the columns in which a method of the paper differs: its noise, sampling or steps."""
-    if method in REAPER_START:
-        return ("honest",)
     if method == HALVED:
         return ("tuned",)
     sampled: tuple[Column, ...] = ("as-printed", "without-misprint", "honest", "poisson", "tuned")
-    return sampled if method in STOCHASTIC else ("as-printed", "honest", "tuned")
+    return sampled if base_of(method) in STOCHASTIC else ("as-printed", "honest", "tuned")
+
+
+def base_of(method: str) -> str:
+    """Return the name of the paper's method, without its start or its steps."""
+    return method.split(" ", maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +117,18 @@ def paper_plan(method: str, setting: Setting, column: Column) -> Plan:
         calibration="as-printed" if column in PRINTED else "honest",
     )
     options: dict[str, Any] = {"n_iter": s.n_iter, "start": REAPER_START.get(method)}
-    name = "dp-GD-REAP" if method == HALVED else method.split(" from ", maxsplit=1)[0]
+    name = base_of(method)
     if name in STOCHASTIC:
         poisson = column in ("poisson", "tuned")
         options["sampling"] = "poisson" if poisson else "with-replacement"
         options["batch_size"] = s.batch_size or None
-    if "MD" in method:
+    if "MD" in name:
         options["capped"] = False
     plan = fixed_plan(name.lower(), facts, **options)
     if column in PRINTED:
         return _with_constants(plan, name, setting, column)
+    if column == "tuned" and method in REAPER_START:  # another start, and nothing else
+        return replace(plan, schedule=paper_plan(name, setting, column).schedule)
     if column == "tuned":
         return replace(plan, schedule=fitting_steps(plan, method, s.D))
     return plan

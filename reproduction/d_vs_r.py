@@ -15,7 +15,14 @@ from reproduction.experiment import (
     texts_by_column,
 )
 from reproduction.figures import ERRORS
-from reproduction.phase import PhaseTransition, Shown, prediction_text, recovered, recovery_text
+from reproduction.phase import (
+    CONVEX,
+    PhaseTransition,
+    Shown,
+    prediction_text,
+    recovered,
+    recovery_text,
+)
 from reproduction.statements import by_share, judged
 from reproduction.tables import Table, pick, values
 
@@ -29,6 +36,13 @@ class DVersusR(PhaseTransition):
     y: ClassVar[tuple[str, str]] = ("r", "r")
     shown: ClassVar[tuple[Shown, ...]] = (
         Shown("D-vs-r", "median_log10_error", "median log10 final error", ERRORS),
+        Shown(
+            "D-vs-r-iterate",
+            "median_log10_error_of_iterate",
+            "median log10 error of the last iterate",
+            ERRORS,
+            CONVEX,
+        ),
     )
     n: ClassVar[int] = 2000
     runs: ClassVar[dict[Size, int]] = {"quick": 2, "paper": 50}
@@ -71,14 +85,10 @@ class DVersusR(PhaseTransition):
 
 def _corners_text(rows: Table) -> str:
     methods = [m for m in SIX if pick(rows, method=m)]
-    corners = [
-        f"{m} {error_text(_small_corner(pick(rows, method=m)))} and "
-        f"{error_text(_large_corner(pick(rows, method=m)))}"
-        for m in methods
-    ]
+    corners = [f"{m} {' and '.join(_corners(pick(rows, method=m)))}" for m in methods]
     return (
-        f"Median d² at the smallest D and r, and at the largest: {', '.join(corners)}. "
-        + recovery_text(rows)
+        f"Median d² at the smallest D and r, and at the largest that were run: "
+        f"{', '.join(corners)}. {recovery_text(rows)}"
     )
 
 
@@ -92,9 +102,10 @@ def _small_cells(rows: Table, view: str, small: tuple[float, float]) -> tuple[in
     return sum(recovered(row, view) for row in cells), len(cells)
 
 
-def _small_corner(rows: Table) -> float:
-    return float(min(rows, key=lambda row: (row["D"], row["r"]))["median_log10_error"])
-
-
-def _large_corner(rows: Table) -> float:
-    return float(max(rows, key=lambda row: (row["D"], row["r"]))["median_log10_error"])
+def _corners(rows: Table) -> list[str]:
+    """Return the errors at the smallest and at the largest D and r of a method's rows."""
+    ends = [choose(rows, key=lambda row: (row["D"], row["r"])) for choose in (min, max)]
+    return [
+        f"{error_text(row['median_log10_error'])} (D = {row['D']:.0f}, r = {row['r']:.0f})"
+        for row in ends
+    ]

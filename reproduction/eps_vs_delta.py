@@ -16,7 +16,7 @@ from reproduction.experiment import (
     texts_by_column,
 )
 from reproduction.figures import ERRORS
-from reproduction.phase import PhaseTransition, Shown, prediction_text, recovery_text
+from reproduction.phase import CONVEX, PhaseTransition, Shown, prediction_text, recovery_text
 from reproduction.statements import Mark, by_share, error, judged
 from reproduction.tables import OUTPUT, Table, pick, values
 
@@ -30,6 +30,13 @@ class EpsilonVersusDelta(PhaseTransition):
     y: ClassVar[tuple[str, str]] = ("delta", "δ")
     shown: ClassVar[tuple[Shown, ...]] = (
         Shown("eps-vs-delta", "median_log10_error", "median log10 final error", ERRORS),
+        Shown(
+            "eps-vs-delta-iterate",
+            "median_log10_error_of_iterate",
+            "median log10 error of the last iterate",
+            ERRORS,
+            CONVEX,
+        ),
     )
     n: ClassVar[int] = 2000
     D: ClassVar[int] = 20

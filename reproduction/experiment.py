@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from math import ceil, isfinite, log10
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -29,8 +30,8 @@ FEWER_RUNS_NOTE = (
     + " (by estimate, one core)."
 )
 
-CELL_SECONDS = 60.0
-"""A cell takes about this long at most: what a kill can lose."""
+BLOCKS = (0, 1, 3, 5, *range(10, 101, 10))
+"""Runs are cut into cells here: more runs of the same cell keep the finished ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,13 @@ def repeated(
     *,
     traced: bool = False,
 ) -> list[Cell]:
-    """Return cells for all runs of a method, each short enough; fewer runs if they are dear."""
+    """Return the cells of all runs of a method; fewer runs if they are dear."""
     each = run_seconds(setting, method)
     runs = min([runs, *(most for seconds, most in FEWER_RUNS if each > seconds)])
-    block = max(1, min(runs, int(CELL_SECONDS / each)))
     return [
-        Cell(experiment, setting, method, column, at, min(block, runs - at), seed, traced)
-        for at in range(0, runs, block)
+        Cell(experiment, setting, method, column, low, min(high, runs) - low, seed, traced)
+        for low, high in pairwise(BLOCKS)
+        if low < runs
     ]
 
 

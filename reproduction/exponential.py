@@ -8,6 +8,8 @@ others. That conditional law is a Bingham law of vectors, for which the same sam
 **The sampler's error.** The chain starts at a uniformly random basis, which reads no row. After
 a finite number of sweeps its law is only close to the wanted one, by an amount that nobody has
 proved. So the result has no ε to its name. (The authors say the same of their own experiments.)
+What can be measured: a chain that has forgotten its start gives the same from the opposite one,
+the exact principal components. The reproduction runs both and states both results.
 """
 
 from __future__ import annotations
@@ -22,11 +24,20 @@ SWEEPS = 20
 
 
 def exponential_pca(
-    moment: FloatArray, weight: float, r: int, rng: np.random.Generator, sweeps: int = SWEEPS
+    moment: FloatArray,
+    weight: float,
+    r: int,
+    rng: np.random.Generator,
+    *,
+    sweeps: int = SWEEPS,
+    start: FloatArray | None = None,
 ) -> FloatArray:
-    """Return a basis (D, r) with a density of about ∝ exp(weight · tr VᵀMV)."""
+    """Return a basis (D, r) with a density of about ∝ exp(weight · tr VᵀMV).
+
+    `start` (D, r) is where the chain begins; by default a uniformly random basis.
+    """
     A = weight * moment
-    V = np.linalg.qr(rng.standard_normal((len(A), r)))[0]
+    V = np.linalg.qr(rng.standard_normal((len(A), r)))[0] if start is None else start.copy()
     for _ in range(sweeps):
         for j in range(r):
             others = np.delete(V, j, axis=1)

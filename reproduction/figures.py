@@ -26,6 +26,8 @@ STYLES: dict[str, dict[str, Any]] = {
     "propose-test-release": {"color": GREY, "linestyle": (0, (1, 3)), "marker": "P"},
     "dp-GGD from dp-GD-REAP": {"color": VERMILION, "linestyle": (0, (4, 1, 1, 1)), "marker": "v"},
     "dp-SGGD from dp-SGD-REAP": {"color": VERMILION, "linestyle": (0, (4, 1, 1, 1)), "marker": "v"},
+    "dp-GGD from dp-MD-REAP": {"color": VERMILION, "linestyle": (0, (1, 2)), "marker": "1"},
+    "dp-SGGD from dp-SMD-REAP": {"color": VERMILION, "linestyle": (0, (1, 2)), "marker": "1"},
     "dp-GD-REAP with halved steps": {"color": VERMILION, "linestyle": "-", "marker": "x"},
 }
 
@@ -115,7 +117,7 @@ PAGE = 9.6
 """Width of a figure in inches: at page width its smallest letters stay readable."""
 ACROSS = 4
 """Panels in a line of a map."""
-LEGEND = 0.65
+LEGEND = 0.8
 """Inches for a legend in four columns below the panels."""
 
 
@@ -227,7 +229,7 @@ def _cell_text(value: float, *, log: bool) -> str:
     """Return a number that fits into a cell."""
     if log:
         return f"{value:.1g}"
-    return f"{value:.{2 if abs(value) < 1 else 1 if abs(value) < 10 else 0}f}"
+    return f"{value:.{2 if abs(value) < 1 else 1 if abs(value) < 9.95 else 0}f}"
 
 
 def boundary_segments(
@@ -294,7 +296,7 @@ def draw_maps(
     return figure
 
 
-LABEL_ROOM = (0.1, 0.075)
+LABEL_ROOM = (0.12, 0.085)
 """A label takes this part of a panel's width and height."""
 
 

@@ -22,6 +22,7 @@ from reproduction.experiment import (
 )
 from reproduction.figures import ERRORS, SECONDS, SHARE_FAILED
 from reproduction.phase import (
+    CONVEX,
     PhaseTransition,
     Shown,
     prediction_text,
@@ -30,8 +31,8 @@ from reproduction.phase import (
     wins,
 )
 from reproduction.rates import decay_in_n
-from reproduction.statements import Mark, Statement, by_share, columns_in, judged, rows_of
-from reproduction.tables import OUTPUT, Row, Table, one, pick, values
+from reproduction.statements import VIEWS, Mark, Statement, by_share, columns_in, judged, rows_of
+from reproduction.tables import Row, Table, one, pick, values
 
 RATE_D = 5
 """Small, so that the methods work at the smallest n."""
@@ -47,6 +48,13 @@ class NVersusD(PhaseTransition):
     y: ClassVar[tuple[str, str]] = ("D", "D")
     shown: ClassVar[tuple[Shown, ...]] = (
         Shown("n-vs-D", "mean_log10_error", "mean log10 final error", ERRORS),
+        Shown(
+            "n-vs-D-iterate",
+            "mean_log10_error_of_iterate",
+            "mean log10 error of the last iterate",
+            ERRORS,
+            CONVEX,
+        ),
         Shown("n-vs-D-time", "seconds_to_reach", "seconds to error 1e-2", SECONDS),
         Shown("n-vs-D-failed", "share_failed", "share of runs that never reach 1e-2", SHARE_FAILED),
     )
@@ -90,16 +98,18 @@ class NVersusD(PhaseTransition):
         return {self.id: grid, f"{self.id}-rates": self._rates(done)}
 
     def _rates(self, done: Done) -> Table:
-        errors: dict[tuple[str, str], dict[int, list[float]]] = {}
+        errors: dict[tuple[str, str, str], dict[int, list[float]]] = {}
         for cell, result in haystack_cells(done, f"{self.id}-rate"):
-            found = errors.setdefault((cell.method, cell.column), {})
-            made = found.setdefault(cell.setting.n, [])
-            made += [run["error"] for run in result["runs"]]
+            for view, name in (("output", "error"), ("iterate", "iterate_error")):
+                found = errors.setdefault((cell.method, cell.column, view), {})
+                made = found.setdefault(cell.setting.n, [])
+                made += [run[name] for run in result["runs"]]
         rows: Table = []
-        for (method, column), by_n in errors.items():
+        for (method, column, view), by_n in errors.items():
             decay = decay_in_n(list(by_n), list(by_n.values()))
             if decay is not None:
-                rows.append({"method": method, "column": column, **decay_columns(decay, UNIT)})
+                facts = {"method": method, "column": column, "view": view}
+                rows.append({**facts, **decay_columns(decay, UNIT)})
         return rows
 
     def verdict(self, tables: Tables) -> Verdict:
@@ -107,7 +117,7 @@ class NVersusD(PhaseTransition):
         table, rates = tables[self.id], tables[f"{self.id}-rates"]
         ours = recovery_text(pick(table, column="ours"))
         texts = {
-            column: f"{text} {_rates_text(pick(rates, column=column))}".strip()
+            column: f"{text} {_rates_text(pick(rates, column=column, view='output'))}".strip()
             for column, text in texts_by_column(table, _cells_text).items()
         }
         return Verdict(
@@ -151,8 +161,14 @@ def _statements(table: Table, rates: Table, ours: str) -> tuple[Statement, ...]:
         _small_D,
         ours,
     )
-    law = _law_statement(rates)
-    return (*better, larger, small, law)
+    superior = judged(
+        "dp-SGGD seems to be superior to dp-GGD (the paper's conclusion).",
+        ahead,
+        table,
+        partial(_ahead, pair=("dp-SGGD", "dp-GGD")),
+        ours,
+    )
+    return (*better, larger, small, _law_statement(rates), superior)
 
 
 def _ahead(rows: Table, view: str, *, pair: tuple[str, str]) -> Mark:
@@ -185,21 +201,27 @@ def _small_D(rows: Table, view: str) -> Mark:
 
 
 def _law_statement(rates: Table) -> Statement:
-    """Judge the laws in n, by the fits to what the methods return."""
-    marks: dict[str, dict[str, Mark]] = {}
-    for column in columns_in(rates):
-        laws = {row["method"]: row for row in rows_of(rates, column)}
-        fast = [m for m in NONCONVEX if m in laws and laws[m]["better_law"] == "exponential"]
-        convex = [m for m in SIX if m not in NONCONVEX and m in laws]
-        slow = [m for m in convex if laws[m]["exponent_high"] <= -1.0]
-        count = f"{len(fast)} of 2; {len(slow)} of {len(convex)} convex as 1/n or faster"
-        marks[column] = {OUTPUT: Mark(len(fast) == 2 and len(slow) == len(convex), count)}
+    """Judge the laws in n, by the fits to outputs and to iterates."""
+    marks = {
+        column: {v: _law_mark(rows_of(rates, column), w) for v, w in VIEWS.items()}
+        for column in columns_in(rates)
+    }
     return Statement(
         "The error falls exponentially in n for dp-(S)GGD and as 1/n for dp-REAP.",
         f"At D = {RATE_D}: the exponential law fits both nonconvex methods better than a power of "
-        "n, and the 95 % interval of each convex exponent lies at −1 or below.",
+        "n, and the 95 % interval of each convex exponent lies at −1 or below. A convex method "
+        "that recovers at fewer than three sizes has no fit and does not count.",
         marks,
     )
+
+
+def _law_mark(rates: Table, view: str) -> Mark:
+    laws = {row["method"]: row for row in pick(rates, view=view)}
+    fast = [m for m in NONCONVEX if m in laws and laws[m]["better_law"] == "exponential"]
+    convex = [m for m in CONVEX if m in laws]
+    slow = [m for m in convex if laws[m]["exponent_high"] <= -1.0]
+    count = f"{len(fast)} of 2; {len(slow)} of {len(convex)} convex as 1/n or faster"
+    return Mark(len(fast) == 2 and len(slow) == len(convex), count)
 
 
 def _cells_text(rows: Table) -> str:

@@ -20,10 +20,11 @@ from reproduction.experiment import (
     haystack_cells,
 )
 from reproduction.figures import Grid, Look, draw_grids, grid_of
-from reproduction.statements import DRAWN, error, views_of
+from reproduction.statements import DRAWN, VIEWS, error
 from reproduction.tables import OUTPUT, Row, Table, number, pick, summary, values
 from stillspace.theory import predict_recovery
 
+CONVEX = tuple(method for method in SIX if method not in NONCONVEX)
 GOOD = -2.0
 """log10 of the error that counts as recovery."""
 PAPER_STEPS = ("as-printed", "without-misprint", "honest", "poisson")
@@ -43,6 +44,8 @@ class Shown:
     scale: str
     look: Look
     """Colours: the same in all maps that show the same kind of number."""
+    methods: tuple[str, ...] = SIX
+    """The methods of the paper that are drawn. (Only REAPER's iterates differ from its output.)"""
 
 
 class PhaseTransition(Experiment):
@@ -74,20 +77,19 @@ class PhaseTransition(Experiment):
         return {self.id: summary(haystack_cells(done, self.id))}
 
     def figures(self, tables: Tables, done: Done) -> dict[str, Any]:  # noqa: ARG002
-        """Return one figure per column that is shown, if the table has it."""
-        table = tables[self.id]
-        there = [s for s in self.shown if any(row.get(s.column) is not None for row in table)]
-        return {shown.name: self._figure(table, shown) for shown in there}
+        """Return one figure per column of the table that is shown."""
+        return {shown.name: self._figure(tables[self.id], shown) for shown in self.shown}
 
     def _figure(self, table: Table, shown: Shown) -> Any:
         paper = [row for row in table if row["column"] != "ours"]
         x, y = (self.x[0], values(paper, self.x[0])), (self.y[0], values(paper, self.y[0]))
         lines: list[list[Grid]] = []
-        for method in self.methods:
+        for method in (m for m in self.methods if m in shown.methods):
             panels = [pick(table, column=c, method=method) for c in DRAWN]
-            lines.append([self._grid(rows, x, y, shown) for rows in panels if _has(rows, shown)])
-        mine = [self._spread(pick(table, column="ours", method=m), x, y) for m in OURS]
-        lines.append([self._grid(rows, x, y, shown) for rows in mine if _has(rows, shown)])
+            lines.append([self._grid(rows, x, y, shown) for rows in panels if rows])
+        if shown.methods == SIX:
+            mine = [self._spread(pick(table, column="ours", method=m), x, y) for m in OURS]
+            lines.append([self._grid(rows, x, y, shown) for rows in mine])
         runs = values(table, "runs")
         count = f"{runs[0]:.0f}" if len(runs) == 1 else f"{runs[0]:.0f} to {runs[-1]:.0f}"
         return draw_grids(
@@ -97,7 +99,7 @@ class PhaseTransition(Experiment):
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
             note=f"{self.note} Runs per cell: {count}. Dark: good. Hatched: no run got there, or "
-            f"no such cell. {BOUNDARY_NOTE}",
+            f"not run.{f' {BOUNDARY_NOTE}' if shown.methods == SIX else ''}",
             look=shown.look,
         )
 
@@ -127,10 +129,6 @@ class PhaseTransition(Experiment):
             predicted = grid_of(marked, x, y, "predicted")
         cells = grid_of(rows, x, y, shown.column)
         return Grid(f"{method}, {WORDS[column]}", cells, below, predicted)
-
-
-def _has(rows: Table, shown: Shown) -> bool:
-    return any(row.get(shown.column) is not None for row in rows)
 
 
 def _tick(value: float) -> str:
@@ -177,11 +175,10 @@ def recovered(row: Row, view: str) -> bool:
 def recovery_text(table: Table) -> str:
     """Return in how many of its cells each method recovers the subspace, by output and iterate."""
     methods = dict.fromkeys(str(row["method"]) for row in table)
-    views = views_of(table)
     parts = []
     for m in methods:
         rows = pick(table, method=m)
-        counts = [sum(recovered(row, view) for row in rows) for view in views]
+        counts = [sum(recovered(row, view) for row in rows) for view in VIEWS]
         same = len(set(counts)) == 1
         shown = f"{counts[0]}" if same else f"{counts[0]} (iterate: {counts[1]})"
         parts.append(f"{m} {shown} of {len(rows)}")

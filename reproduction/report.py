@@ -10,7 +10,7 @@ from pathlib import Path
 from reproduction import EXPERIMENTS
 from reproduction.columns import COLUMNS, WORDS
 from reproduction.experiment import FEWER_RUNS_NOTE, Experiment, Tables, Verdict
-from reproduction.tables import ITERATE, Table, read_csv
+from reproduction.tables import Table, read_csv
 from stillspace._files import write_atomically
 
 REPORT = "reproduction.md"
@@ -67,8 +67,9 @@ mark uses the rows of "as printed" (for "without the misprint") or "honest" (for
 _RUNS = f"""
 **Runs.** At size `paper` as many per cell as the paper has: 100 for convergence, 50 for the \
 phase transitions, 5 for the map of Europe; a few at size `quick`. {FEWER_RUNS_NOTE} `--runs` \
-makes fewer. Each table has the number in its column `runs`, and each section says which columns \
-its tables have.
+makes fewer. Each section says how many runs its cells have, and each table has the number in \
+its column `runs`. A median of one run is that run: a single cell then says little, a count over \
+many cells still does.
 """
 
 _CHOICES = """
@@ -148,32 +149,26 @@ def _rules(verdict: Verdict) -> list[str]:
 
 
 def _cap_text(facts: dict[str, object]) -> str:
-    """Say it if fewer runs were made than the size has."""
-    most = facts.get("most_runs")
-    return "" if most is None else f". At most {most} runs per cell were made (`--runs {most}`)"
+    """Say it if fewer runs were made than the size has, or none at all in some cells."""
+    most, not_run = facts.get("most_runs"), facts.get("not_run")
+    text = "" if most is None else f". At most {most} runs per cell were made (`--runs {most}`)"
+    if isinstance(not_run, list):
+        text += f". Not run, or not in all columns, because one run is dear: {'; '.join(not_run)}"
+    return text
 
 
 def _has_text(table: Table) -> str:
-    """Return which columns a table has, and where it has neither iterates nor the whole grid."""
+    """Return which columns a table has, and how many runs."""
     found = {c: [row for row in table if row["column"] == c] for c in COLUMNS}
     missing = [WORDS[c] for c in COLUMNS if not found[c]]
-    old = [
-        WORDS[c]
-        for c in COLUMNS
-        if c != "ours" and any(row.get(f"median_log10_error{ITERATE}") is None for row in found[c])
-    ]
     text = f"Columns: {'; '.join(_column_text(c, found[c]) for c in COLUMNS if found[c])}"
-    if missing:
-        text += f". Not run at this size: {'; '.join(missing)}"
-    if old and "median_log10_error" in table[0]:
-        text += f". Made before iterates were kept, so output only: {'; '.join(old)}"
-    return text
+    return text + (f". Not run: {'; '.join(missing)}" if missing else "")
 
 
 def _column_text(column: str, rows: Table) -> str:
     runs = sorted({int(row["runs"]) for row in rows})
     shown = f"{runs[0]}" if len(runs) == 1 else f"{runs[0]} to {runs[-1]}"
-    return f"{WORDS[column]} ({len(rows)} rows of {shown} runs)"
+    return f"{WORDS[column]} ({len(rows)} rows of {shown} run{'' if shown == '1' else 's'})"
 
 
 def _section(

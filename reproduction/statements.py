@@ -5,10 +5,10 @@ A mark always carries its counts, so that a reader can judge by another rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from reproduction.columns import COLUMNS, WORDS
+from reproduction.columns import COLUMNS
 from reproduction.tables import ITERATE, OUTPUT, Row, Table, pick
 
 VIEWS = {OUTPUT: "output", ITERATE: "iterate"}
@@ -56,11 +56,6 @@ class Statement:
 Judge = Callable[[Table, str], Mark]
 
 
-def views_of(rows: Table) -> list[str]:
-    """Return the views that all rows have; older tables hold the output only."""
-    return [v for v in VIEWS if all(row.get(f"median_log10_error{v}") is not None for row in rows)]
-
-
 def columns_in(table: Table) -> list[str]:
     """Return the columns of the paper's methods that a table has, in their order."""
     found = {row["column"] for row in table}
@@ -76,11 +71,11 @@ def rows_of(table: Table, column: str) -> Table:
 
 
 def judged(claim: str, rule: str, table: Table, judge: Judge, ours: str = "") -> Statement:
-    """Return a statement with its marks in all columns and views that the table has."""
+    """Return a statement with its marks in all columns that the table has, by both views."""
     marks: dict[str, dict[str, Mark]] = {}
     for column in columns_in(table):
         rows = rows_of(table, column)
-        marks[column] = {view: judge(rows, view) for view in views_of(rows)}
+        marks[column] = {view: judge(rows, view) for view in VIEWS}
     return Statement(claim, rule, marks, ours)
 
 
@@ -89,16 +84,6 @@ def by_share(true: int, cells: int, share: float = MOST) -> Mark:
     return (
         Mark(None, "no cell") if cells == 0 else Mark(true >= share * cells, f"{true} of {cells}")
     )
-
-
-def labels(statements: Sequence[Statement], column: str) -> str:
-    """Return all marks of a column, numbered, for the verdict's line."""
-    return "; ".join(f"({i}) {s.text(column)}" for i, s in enumerate(statements, 1))
-
-
-def column_title(column: str) -> str:
-    """Return the name of a column for people."""
-    return WORDS[column]
 
 
 def error(row: Row, view: str) -> float:

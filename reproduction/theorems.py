@@ -50,7 +50,7 @@ class TheoremCell:
     @property
     def cost(self) -> float:
         """Estimated seconds."""
-        return 12.0
+        return 2.0
 
     @property
     def label(self) -> str:

@@ -232,6 +232,15 @@ def test_public_arguments_are_assumptions():
     assert "up to 3 rows of a person are replaced by others" in str(fit.privacy_)
 
 
+def test_the_order_of_the_rows_is_an_assumption_where_they_are_read_by_their_place():
+    fits = (
+        PrivatePCA(2).fit(rows()),
+        PrivatePCA(2, neighboring_relation="add-or-remove-one", public_size=300).fit(rows()),
+    )
+    said = [any("was not sorted" in text for text in fit.privacy_.assumptions) for fit in fits]
+    assert said == [True, False]
+
+
 def test_as_printed_says_what_it_is():
     fit = PrivateRobustPCA(
         2,

@@ -19,8 +19,10 @@ from distributed import Client, LocalCluster
 from stillspace import PrivatePCA, PrivateRobustPCA
 from stillspace.audit.residuals import _used_twice
 from stillspace.datasets import make_haystack
+from stillspace.exceptions import LeftOutWarning
 from stillspace.recipes import PRIVATE
 from stillspace.rows.cluster import on_cluster
+from tests.methods.test_outlier_look import planted_table
 from tests.provenance import HALVES, watched
 from tests.test_pair_cut import far
 
@@ -32,6 +34,7 @@ TABLES = {
     "cluster": make_haystack(900, 5, 2, inlier_ratio=0.7, random_state=1).X,
     "clean": make_haystack(600, 6, 2, inlier_ratio=0.7, random_state=0).X,
     "exact": make_haystack(3000, 4, 1, inlier_ratio=0.9, random_state=0).X,
+    "clustered": planted_table(n=900, D=6)[0],
     "far": far(n=801, D=6, distance=8.0)[0],
     "wide": np.random.default_rng(0).standard_normal((300, 160)) * np.geomspace(1.0, 0.05, 160),
 }
@@ -73,6 +76,8 @@ CASES = {
         "clean",
         {"center": "private", "scale": "private", "epsilon": 9.0, **BOTH},
     ),
+    "units again": (PrivateRobustPCA, "clustered", {"epsilon": 9.0, "n_components": "auto"}),
+    "groups kept": (PrivateRobustPCA, "clustered", {"groups": "keep"}),
     "file": (PrivateRobustPCA, "file", PICTURES),
     "file, sampled": (PrivateRobustPCA, "file", {"algorithm": "dp-sggd", **SAMPLED}),
     "cluster": (PrivateRobustPCA, "cluster", PICTURES),
@@ -171,6 +176,13 @@ def test_the_default_centre_and_scale_are_watched(case):
     make, table, options = CASES[case]
     plan = make(**{"n_components": 2, **options}).fit(TABLES[table]).plan_
     assert plan.stages[0].plan.name == "standardiser"
+
+
+def test_units_that_are_found_again_are_watched():
+    make, table, options = CASES["units again"]
+    with pytest.warns(LeftOutWarning):
+        fit = make(**options).fit(TABLES[table])
+    assert fit.left_out_
 
 
 LOOPS = [case for case, (_, _, options) in CASES.items() if "n_iter" in options]

@@ -15,6 +15,7 @@ from stillspace.methods.outlier_look import (
     STANDARD,
     OutlierLook,
     Screening,
+    UnitsAgain,
     clear_gaps,
     elliptical_moments,
     gathering_directions,
@@ -22,12 +23,16 @@ from stillspace.methods.outlier_look import (
 from stillspace.methods.outlier_look.caps import LeftOut
 from stillspace.methods.outlier_look.method import Angles, Modes, Rest
 from stillspace.methods.spectrum import Moment
+from stillspace.methods.stages import SubspaceStage
+from stillspace.methods.standardiser import LARGEST_SCALE, Standardiser, standardiser_share
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import FourthMoment
+from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.modes import squares
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
-from stillspace.rows import Caps, MemoryRows
+from stillspace.plans.staged import StagedPlan
+from stillspace.rows import Affine, Caps, MemoryRows, Sphere, Without, through_view
 from stillspace.run import run
 from tests.conftest import random_basis, unit_rows
 
@@ -197,11 +202,37 @@ def test_a_tight_group_is_left_out_and_told(share, two_sided):
 
 def test_a_fit_says_that_it_left_a_group_out():
     X, _, _ = with_cluster(0.3)
-    with pytest.warns(LeftOutWarning, match=r"About (29|30|31)\.\d% of the rows .* PrivatePCA"):
+    with pytest.warns(LeftOutWarning, match=r"About (29|30|31)\.\d% of the rows .* groups='keep'"):
         PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error", LeftOutWarning)
         PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(with_cluster(0.0)[0])
+
+
+@pytest.mark.parametrize("n_components", [2, "auto"])
+def test_groups_can_be_kept(n_components):
+    """Then nothing is spent on a look: the passes go from one second moment to the steps."""
+    X, _, c = with_cluster(0.3)
+    known = {"epsilon": 4.0, "center": None, "scale": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftOutWarning)
+        est = PrivateRobustPCA(n_components, groups="keep", **known).fit(X)
+    assert est.left_out_ == ()
+    assert np.linalg.norm(est.components_ @ c) > 0.9  # the cluster is one of the components
+    look = est.plan_.main.method.look
+    assert not look.leave_out
+    kept = Answer(np.diag([0.4, 0.3, *np.full(18, 0.3 / 18)]), 1e-6)
+    end = look.take(look.begin(Allowance(0.5, 10_000)), (kept,))
+    assert isinstance(end, Screening)
+    assert end.spent == STANDARD.moment_share
+
+
+def test_an_unknown_word_for_groups_is_refused():
+    X, _, _ = with_cluster(0.0, n=100)
+    with pytest.raises(ValueError, match="leave-out"):
+        PrivateRobustPCA(2, groups="drop").fit(X)
+    with pytest.raises(ValueError, match="groups"):
+        PrivateRobustPCA(2, groups="keep", algorithm="dp-ggd", center=None).fit(X)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -267,7 +298,7 @@ def test_all_groups_together_are_a_minority_of_the_rows_that_are_not_zero(shares
         LeftOut(np.eye(6)[4 + k], two_sided=False, angle=0.2, share=share, sd=1e-3)
         for k, share in enumerate(shares)
     )
-    state = Rest(Moment(nonzero * V, 0.1, 1e-6), groups)
+    state = Rest(Allowance(1.0, 5000), Moment(nonzero * V, 0.1, 1e-6), groups, (0.0, 0.0))
     end = method.take(state, (Answer(V, 1e-6),))
     assert isinstance(end, Screening)
     assert end.left_out == (groups if cut else ())
@@ -275,12 +306,50 @@ def test_all_groups_together_are_a_minority_of_the_rows_that_are_not_zero(shares
     assert end.spent == pytest.approx(0.27)
 
 
+@pytest.mark.parametrize(("mean", "variance", "cut"), [
+    (0.0, 0.28, True), (0.0, 0.32, False), (-0.3, 0.36, True), (-0.3, 0.44, False),
+])  # fmt: skip
+def test_a_group_is_foreign_where_the_other_rows_hardly_vary(mean, variance, cut):
+    """At 1.8 times the average of six directions, .3; the mean of the other rows does not count:
+    with -.3 over .8 of the rows the limit is .39."""
+    method, share = OutlierLook(6, 2), 0.8
+    group = group_at(np.eye(6)[5])
+    rest = np.diag([*np.full(5, (share - 0.8 * variance) / 5), 0.8 * variance])
+    state = Rest(Allowance(1.0, 5000), Moment(np.eye(6) / 6, 0.1, 1e-6), (group,), (mean,))
+    end = method.take(state, (Answer(rest, 1e-6),))
+    assert (end.left_out != ()) == cut
+
+
+def test_the_mean_of_the_rows_outside_a_group_is_read_off_the_counts(rng):
+    """Angles of 100° for the other rows: their cosine is −.17; bins of 5° tell it to .04."""
+    group, body = rng.uniform(2, 9, 2000), rng.normal(100, 5, 8000)
+    for angles, sign in (
+        (np.concatenate([group, body]), 1),
+        (180 - np.concatenate([group, body]), -1),
+    ):
+        (gap,) = clear_gaps(weighted(angles)[None], 1e-3, 10_000, STANDARD, 2)
+        assert gap.side == sign
+        assert gap.mean == pytest.approx(0.8 * np.cos(np.radians(body)).mean(), abs=0.03)
+    both = np.concatenate([group, 180 - group, body])
+    (gap,) = clear_gaps(weighted(both)[None], 1e-3, 12_000, STANDARD, 2)
+    assert gap.side == 0
+    assert gap.mean == pytest.approx(8 / 12 * np.cos(np.radians(body)).mean(), abs=0.03)
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e6])
 @pytest.mark.parametrize(("D", "r"), [(3, 1), (7, 4), (30, 2)])
 def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale, D, r):
-    method, allowance = OutlierLook(D, r, choose=D == 7), Allowance(1.0, 5000)
+    units = UnitsAgain(Standardiser(D), center=True, scale=True, holes=False)
+    units = units.at(np.array([np.zeros(D), np.ones(D)])) if D == 30 else None
+    method = OutlierLook(D, r, choose=D == 7, units=units)
+    allowance = Allowance(1.0, 5000)
     for _ in range(10):
         state, shares, passes, coordinates = method.begin(allowance), 0.0, 0, 0
+        if units is not None:  # noise alone hardly ever shows a group
+            state = Rest(
+                allowance, Moment(np.eye(D) / D, 0.1, 1e-3), (group_at(np.eye(D)[-1]),), (0.0,)
+            )
+            shares = 0.17
         while (ask := method.ask(state)) is not None:
             ((query, share),) = ask.shares
             shares, passes = shares + share, passes + 1
@@ -290,13 +359,114 @@ def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale, D, r):
                 value = value + value.T
             if query.shape == (D, D):
                 value = value + np.diag([0.5, *np.full(D - 1, 0.1)])
-            if query.shape[0] != query.shape[-1]:
+            if query.shape[0] != query.shape[-1] and ask.point.size:
                 assert np.linalg.norm(ask.point, 2) <= 1.0 + 1e-12
             state = method.take(state, (Answer(value, allowance.sd(query, share)),))
-        assert shares == pytest.approx(state.spent)
+        assert shares == pytest.approx(state.spent, abs=0.5 * (units is not None))
+        assert shares <= state.spent + 1e-12 <= 1.0
+        assert state.whole == (units is not None and state.left_out != ())
         assert passes <= method.n_passes
         assert coordinates <= method.coordinates
         assert method.outcome(state).V.shape == (D, r)
+
+
+def group_at(direction):
+    return LeftOut(direction, two_sided=False, angle=0.2, share=0.2, sd=1e-3)
+
+
+def planted_table(seed=0, n=8000, D=10):
+    """Rows in units of their own, a fifth of them in a tight group; the group comes first."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, 2)) @ rng.standard_normal((2, D)) + rng.standard_normal((n, D))
+    u = rng.standard_normal(D)
+    Z[: n // 5] = 1.5 * sqrt(D) * u / np.linalg.norm(u) + 0.05 * rng.standard_normal((n // 5, D))
+    center, scale = 100.0 * rng.standard_normal(D), np.exp(3.0 * rng.standard_normal(D))
+    return center + scale * Z, n // 5
+
+
+def test_units_are_found_again_without_the_group():
+    """Medians within .1 of the scale (noise and sampling: about .02), where the group moved some
+    by .2 and more; the rows that were left out stay so in the new units."""
+    X, count = planted_table()
+    with pytest.warns(LeftOutWarning):
+        est = PrivateRobustPCA(2, epsilon=4.0).fit(X)
+    (group,) = est.left_out_
+    assert group.share == pytest.approx(0.2, abs=0.02)
+    center, spoilt = np.median(X[count:], axis=0), np.median(X, axis=0)
+    scale = 1.4826 * np.median(np.abs(X[count:] - center), axis=0)
+    assert np.max(np.abs(est.center_ - center) / scale) < 0.1
+    assert np.max(np.abs(spoilt - center) / scale) > 0.2
+    assert np.max(np.abs(np.log2(est.scale_ / scale))) < 0.4
+    given = PrivateRobustPCA(2, epsilon=4.0, center=center, scale=scale)
+    best = given.fit(X[count:]).components_
+    brought = np.linalg.qr((est.components_ * est.scale_ / scale).T)[0].T
+    assert subspace_error(brought, best) < 0.02
+
+
+def test_a_group_stays_left_out_in_the_new_units():
+    X, count = planted_table()
+    n, D = X.shape
+    center, scale = np.median(X, axis=0), X.std(axis=0)
+    units = UnitsAgain(Standardiser(D), center=True, scale=True, holes=False)
+    look = OutlierLook(D, 2, units=units.at(np.array([center, scale])))
+    seen = []
+    plan = StagedPlan(
+        "look",
+        (Affine.of(center, scale), Sphere()),
+        (SubspaceStage(AdaptivePlan("look", look, n, mu=2.0), None),),
+        D,
+    )
+    result = run(plan, MemoryRows.of(X), seeded_generator(3), witness=seen.append)
+    end = result.facts["screening"]
+    assert end.whole
+    assert [type(row_map) for row_map in result.view] == [Without, Affine, Sphere]
+    kept = through_view(MemoryRows.of(X), result.view).sphered().any(axis=1)
+    assert kept[:count].mean() < 0.001
+    assert kept[count:].mean() > 0.99
+    # every release after the group was found says all that was done to a row
+    counts = [o for o in seen if isinstance(o.release.query, ColumnCounts)]
+    assert counts
+    assert all(o.whole and [type(m) for m in o.view] == [Without] for o in counts)
+    assert seen[-1].view == result.view
+    # the moment is that of the kept rows in the new units: 100 entries within 5 sd
+    rows = through_view(MemoryRows.of(X), result.view).sphered()
+    assert np.max(np.abs(end.moment.value - rows.T @ rows / n)) < 5.0 * end.moment.sd
+
+
+def test_a_column_that_is_not_resolved_again_is_dropped():
+    units = UnitsAgain(Standardiser(3), center=True, scale=True, holes=True)
+    first = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, LARGEST_SCALE]])
+    found = np.array([[7.0, 8.0, 9.0], [2.0, np.inf, np.inf]])
+    affine, dropped = units.at(first).after(found)
+    assert affine == Affine.of([7.0, 0.0, 0.0], [2.0, LARGEST_SCALE, LARGEST_SCALE], holes=True)
+    assert dropped.tolist() == [False, True, True]
+    center_only = replace(units, scale=False).at(first)
+    assert center_only.after(found)[0].scale == center_only.before.scale
+    assert not center_only.after(found)[1].any()
+
+
+def test_units_are_not_found_again_where_rows_are_few():
+    units = UnitsAgain(Standardiser(9), center=True, scale=True, holes=False)
+    known = units.at(np.array([np.zeros(9), np.ones(9)]))
+    assert units.share(Allowance(1.0, 1000)) is None  # nobody told the first ones
+    assert known.share(Allowance(1.0, 1000)) == standardiser_share(1000 / 3)
+    assert known.share(Allowance(0.01, 1000)) is None
+
+
+def test_raw_rows_are_for_stages_alone():
+    X, _ = planted_table(n=100)
+    units = UnitsAgain(Standardiser(10), center=True, scale=True, holes=False)
+    look = OutlierLook(10, 2, units=units.at(np.array([np.zeros(10), np.ones(10)])))
+    ask = replace(look.ask(look.begin(Allowance(1.0, 100))), whole=True)
+
+    class Asks:
+        D, n_components, coordinates, name = 10, 2, 1000, "asks"
+        begin = staticmethod(lambda _: ask)
+        ask = staticmethod(lambda state: state)
+
+    plan = AdaptivePlan("asks", Asks(), 100, mu=1.0)
+    with pytest.raises(ValueError, match="stage of a fit"):
+        run(plan, MemoryRows.prepare(X), seeded_generator(0))
 
 
 def test_a_wide_span_of_many_components_is_searched(rng):

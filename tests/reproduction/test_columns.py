@@ -24,7 +24,7 @@ from reproduction.exponential import exponential_pca
 from reproduction.figures import boundary_segments, label_spots
 from reproduction.noise import FORMULAS, NoiseCell
 from reproduction.phase import predicted_to_recover
-from reproduction.statements import Mark, Statement, by_share, judged, rows_of, views_of
+from reproduction.statements import by_share, judged, rows_of
 from reproduction.tables import one, pick
 
 from stillspace.parts.bingham import sample_bingham
@@ -131,7 +131,15 @@ def test_columns_are_those_in_which_a_method_differs():
     plan = paper_plan("dp-GGD from dp-GD-REAP", PAPER, "honest")
     assert plan.start.plan.name == "dp-gd-reap"
     assert true_epsilon(plan, PAPER.delta).total <= PAPER.epsilon
-    assert set(REAPER_START.values()) == {"gd-reap", "sgd-reap"}
+    assert set(REAPER_START.values()) == {"gd-reap", "md-reap", "sgd-reap", "smd-reap"}
+    for method in REAPER_START:  # in all columns of its base, and only the start differs
+        base = method.split(" ")[0]
+        assert columns_of(method) == columns_of(base)
+        for column in columns_of(method):
+            made, plain = (paper_plan(m, PAPER, column) for m in (method, base))
+            assert made.schedule == plain.schedule
+            assert made.start.plan.name == f"dp-{REAPER_START[method]}"
+            assert type(made.release.sampling) is type(plain.release.sampling)
 
 
 def test_the_iterate_is_judged_beside_the_average():
@@ -172,13 +180,6 @@ def test_marks_by_column_and_view():
     assert by_share(3, 4).holds
     assert not by_share(2, 4).holds
     assert by_share(0, 0).holds is None
-
-
-def test_older_tables_have_the_output_only():
-    table = [row("honest", "dp-GGD", -5.0)]
-    assert views_of(table) == [""]
-    one_mark = Statement("c", "r", {"honest": {"": Mark(holds=True, count="1 of 1")}})
-    assert one_mark.text("honest") == "output: holds (1 of 1)"
 
 
 def test_the_width_of_a_transition_does_not_depend_on_the_floor():

@@ -11,7 +11,7 @@ from reproduction.columns import COLUMNS, SIX, Setting, paper_plan, true_epsilon
 from reproduction.d_vs_r import DVersusR
 from reproduction.eps_vs_delta import EpsilonVersusDelta
 from reproduction.europe import CONSTANT, MapCell, MapSize
-from reproduction.experiment import CELL_SECONDS, repeated
+from reproduction.experiment import repeated
 from reproduction.make import Task, chosen
 from reproduction.report import publish, report, write_report
 from reproduction.statements import columns_in
@@ -97,10 +97,10 @@ def test_the_report_is_made_of_the_tables(task, tmp_path):
     path = docs / "reproduction" / "D-vs-r.csv"
     rows = read_csv(path)
     row = next(r for r in rows if r["method"] == "dp-GGD" and r["column"] == "honest")
-    assert f"dp-GGD {10 ** row['median_log10_error']:.1e} and" in text
+    assert f"dp-GGD {10 ** row['median_log10_error']:.1e} (D = 4, r = 1) and" in text
     row["median_log10_error"] = -7.7
     write_csv(rows, path)
-    assert "dp-GGD 2.0e-08 and" in report(docs / "reproduction", "reproduction/")
+    assert "dp-GGD 2.0e-08 (D = 4, r = 1) and" in report(docs / "reproduction", "reproduction/")
 
 
 def test_fewer_runs_columns_and_constants(task):
@@ -168,8 +168,8 @@ def test_dear_methods_are_run_less_often(setting, method, runs):
     cells = repeated("x", setting, method, "honest", 50, 0)
     made = [cell.first + i for cell in cells for i in range(cell.runs)]
     assert made == list(range(runs))
-    assert all(cell.cost <= CELL_SECONDS or cell.runs == 1 for cell in cells)
-    assert repeated("x", setting, method, "honest", 2, 0)[0].runs <= 2
+    # More runs later keep the cells of fewer runs.
+    assert set(repeated("x", setting, method, "honest", 3, 0)) <= set(cells)
 
 
 def test_all_methods_see_the_same_data():

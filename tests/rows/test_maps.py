@@ -6,6 +6,7 @@ from scipy import sparse
 
 from stillspace._frozen import FrozenArray
 from stillspace.parts.queries import SecondMoment
+from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.rows import (
     Affine,
     Caps,
@@ -18,6 +19,7 @@ from stillspace.rows import (
     Project,
     Sketch,
     Sphere,
+    Without,
     through_view,
 )
 from stillspace.rows.maps import (
@@ -49,11 +51,17 @@ def views(rng, D):
         (affine, Pairs(), Sphere(), LeaveOut(1.3)),
         (affine, Sphere(), LeaveOut(2.0), Project(basis(rng, D, 3)), Sphere()),
         (affine, Pairs(), Sphere(), Lengths()),
+        (Without(Affine.of(-center, missing=9.0), halfspace(D)), affine, Sphere()),
         (affine, Sphere(), Caps(basis(rng, D, 2), FrozenArray.of([0.3, 0.2]))),
     ]
 
 
-@pytest.mark.parametrize("k", range(9))
+def halfspace(D):
+    """Rows whose first cell is the largest part of them."""
+    return Caps(FrozenArray.of(np.eye(D)[:, :1]), FrozenArray.of([0.5]))
+
+
+@pytest.mark.parametrize("k", range(10))
 @pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
 def test_a_replaced_row_replaces_one_mapped_row(rng, k, kind):
     """The lemma of docs/privacy.md: all other mapped rows keep their bits."""
@@ -128,11 +136,48 @@ def test_views_that_break_bounds_are_refused(rng):
         (LeaveOut(1.0), Sphere()),
         (Sphere(), V, LeaveOut(1.0), Sphere()),
         (Lengths(), Sphere()),
+        (Affine(), Without(Affine(), halfspace(3)), Sphere()),
+        (Sphere(), Without(Affine(), halfspace(3))),
+        (Without(Affine(), halfspace(3)), Affine()),
     ]:
         with pytest.raises(ValueError, match=r"must bound|followed by Sphere|has no place"):
             checked_view(view)
     for view in [(Sphere(),), (Clip(2.0), LeaveOut(1.0)), (Sphere(), V, Sphere())]:
         assert checked_view(view) is view
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "Fortran", "csr"])
+def test_rows_without_cells_are_zero_rows_and_missing_in_counts(rng, kind):
+    """Left out in one centre and scale, and so in any other; a missing cell changes nothing."""
+    D, code = 4, 9.0
+    X = np.round(rng.standard_normal((300, D)) * 3, 2)
+    X[rng.random(X.shape) < 0.2] = code
+    X[rng.random(X.shape) < 0.2] = 0.0
+    make = {
+        "f64": np.asarray, "f32": np.float32, "Fortran": np.asfortranarray,
+        "csr": sparse.csr_matrix,
+    }[kind]  # fmt: skip
+    first = Affine.of(np.ones(D), np.full(D, 2.0), code)
+    without = Without(first, halfspace(D))
+    rows = MemoryRows.of(make(X))
+    Z = np.where(code == X, 0.0, (X - 1.0) / 2.0)
+    norms = np.linalg.norm(Z, axis=1)
+    gone = Z[:, 0] >= 0.5 * norms
+    gone[norms == 0.0] = False
+    assert 30 < gone.sum() < 270
+    edges = np.tile([-1.0, 0.0, 0.5], (D, 1))
+    query = ColumnCounts.of(D, edges, missing=code)
+    counts = rows.through(without).add(query, NOWHERE, None)
+    alone = MemoryRows.of(make(X[~gone])).add(query, NOWHERE, None)
+    alone[:, -1] += gone.sum()
+    assert np.array_equal(counts, alone)
+    second = Affine.of(np.full(D, -2.0), np.ones(D), code)
+    found = rows.through(without).through(second).through(Sphere()).sphered()
+    want = rows.through(second).through(Sphere()).sphered()
+    assert np.array_equal(found, np.where(gone[:, None], 0.0, want))
+    for mapped in (rows.through(second), rows.through(Sphere())):
+        with pytest.raises(ValueError, match="before these are"):
+            mapped.through(without)
 
 
 def test_a_view_tells_whether_its_rows_are_bounded(rng):
@@ -178,6 +223,11 @@ def test_a_found_centre_is_in_the_units_of_the_cells():
     assert moved[0].center.array.tolist() == [2.0, 4.0]
     assert moved[1:] == view[1:]
     assert with_bound(view, Clip(3.0)) == (view[0], Clip(3.0))
+    first = Without(Affine(), halfspace(2))
+    assert with_center((first, *view), np.ones(2)) == (first, *moved)
+    assert with_bound((first, *view), Clip(3.0)) == (view[0], Clip(3.0))
+    with pytest.raises(ValueError, match="no Affine"):
+        with_center((Sphere(),), np.ones(2))
 
 
 def test_frozen_arrays_cannot_be_changed():

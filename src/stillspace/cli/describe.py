@@ -39,7 +39,7 @@ def _say_released(fitted: Any) -> None:
             "Left out:",
             f"a group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) that sit "
             "together away from the others. If they are a real minority, this fit is not about "
-            "them.",
+            "them; --groups keep keeps all rows.",
         )
     dropped = getattr(fitted, "dropped_columns_", ())
     if len(dropped) > 0:

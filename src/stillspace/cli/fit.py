@@ -34,6 +34,7 @@ from stillspace.cli.options import (
     DeltaOption,
     EpsilonOption,
     ForceOption,
+    GroupsOption,
     JournalOption,
     KeyOption,
     LabelValueOption,
@@ -51,6 +52,7 @@ from stillspace.cli.options import (
     check_loss,
     check_positive,
     check_public_size,
+    check_word,
     numbers,
     per_column,
     whole_number,
@@ -81,6 +83,7 @@ def fit(
     algorithm: AlgorithmOption = "auto",
     n_iter: NIterOption = None,
     batch_size: BatchSizeOption = None,
+    groups: GroupsOption = "leave-out",
     center: CenterOption = "auto",
     radius: RadiusOption = None,
     sketch: SketchOption = "auto",
@@ -121,6 +124,7 @@ def fit(
         "sketch": sketch,
         "summaries": tuple(summary or ()),
         "labels": tuple(label_value) if label_value else None,
+        "groups": groups,
     }
     # What needs no library comes first, then what needs no table, then what needs its columns.
     _check_promise(private, without_privacy)
@@ -130,6 +134,7 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     check_positive("--radius", radius)
+    check_word("--groups", groups, ("leave-out", "keep"))
     if journal is not None and budget is None and not without_privacy:
         msg = "--journal needs --budget: the ledger counts what was published."
         raise UsageError(msg)
@@ -196,11 +201,13 @@ def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
         "rows_per_person": 1,
         "sketch": "auto",
         "summaries": (),
+        "groups": "leave-out",
     }
     if any(value != usual.get(name) for name, value in private.items()):
         msg = (
             "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size, --rows-per-person, --budget, --radius, --sketch and --summary."
+            "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups and "
+            "--summary."
         )
         raise UsageError(msg)
 

@@ -70,6 +70,13 @@ NIterOption = Annotated[
 BatchSizeOption = Annotated[
     int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
 ]
+GroupsOption = Annotated[
+    str,
+    typer.Option(
+        help="leave-out takes groups of rows that sit together, away from the others, for "
+        "outliers; keep keeps all rows, for tables in which a group may be a real minority."
+    ),
+]
 CenterOption = Annotated[
     str,
     typer.Option(

@@ -45,7 +45,8 @@ from stillspace.plans.starts import GivenStart
 from stillspace.privacy import RELATIONS, Budget, Guarantee
 from stillspace.recipes import known_recipe
 from stillspace.recipes.fits import distance_quantiles
-from stillspace.rows import Affine, LabelledRows, Sketch, label_codes
+from stillspace.rows import LabelledRows, Sketch, label_codes
+from stillspace.rows.maps import affine_of
 from stillspace.rows.progress import progress
 from stillspace.run import Result, most_passes, run
 
@@ -66,7 +67,7 @@ _COLLAPSED = (
 )
 _LEFT_OUT = (
     "About {:.1%} of the rows sit together, away from the others, and were left out as outliers; "
-    "if they are a real minority, use PrivatePCA, which keeps all rows. See left_out_."
+    "if they are a real minority, fit with groups='keep', which keeps all rows. See left_out_."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
@@ -178,8 +179,7 @@ class PrivateEstimator(SubspaceEstimator):
 
     def _set_result(self, result: Result, plan: StagedPlan) -> None:
         """Set what was found and what else was released, always the same attributes."""
-        affine = result.view[0]
-        assert isinstance(affine, Affine)
+        affine = affine_of(result.view)
         sketches = [row_map for row_map in result.view if isinstance(row_map, Sketch)]
         self.sketch_ = sketches[0] if sketches else None
         self.components_ = np.ascontiguousarray(result.V.T)
@@ -194,8 +194,7 @@ class PrivateEstimator(SubspaceEstimator):
     @staticmethod
     def _collapsed(result: Result) -> bool:
         """Whether the releases show rows along one line, in units that were not standardised."""
-        affine, moment = result.view[0], result.moment
-        assert isinstance(affine, Affine)
+        affine, moment = affine_of(result.view), result.moment
         if moment is None or affine.scale is not None or result.V.shape[1] < 2:
             return False
         return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED)
@@ -277,7 +276,8 @@ class PrivateEstimator(SubspaceEstimator):
         given = isinstance(getattr(plan.main, "start", None), GivenStart)
         stated = [
             "each person owns one row" if k == 1 else f"each person owns at most {k} rows",
-            f"the number of rows, {n}, is public"
+            f"the number of rows, {n}, is public, and so is their order: the table was not sorted "
+            "by what its rows hold (shuffle such a table first)"
             if self.neighboring_relation == "replace-one"
             else f"public_size={n} is public knowledge and there are at most {ROW_MARGIN * n} rows",
         ]

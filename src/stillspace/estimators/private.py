@@ -12,7 +12,7 @@ from stillspace._checks import checked_choice, checked_positive
 from stillspace.estimators._base import merged_options
 from stillspace.estimators._private import PrivateEstimator
 from stillspace.privacy import Budget
-from stillspace.recipes import known_recipe
+from stillspace.recipes import GROUPS, known_recipe
 from stillspace.recipes.facts import CALIBRATIONS
 from stillspace.rows import Sketch
 
@@ -106,6 +106,10 @@ class PrivateRobustPCA(PrivateEstimator):
     calibration : {"honest", "as-printed"}, default="honest"
         "as-printed" reproduces the paper's noise; it promises nothing and says what it would
         really give.
+    groups : {"leave-out", "keep"}, default="leave-out"
+        What to do with groups of rows that sit together, away from the others. "leave-out" takes
+        them for outliers; `left_out_` and a warning say so. "keep" keeps all rows, for tables in
+        which a group may be a real minority; clusters of bad rows then spoil the fit.
     nonfinite : {"center", "zero", "raise"}, default="center"
         What to do with NaN, which stands for a missing cell. "center": such a cell sits at the
         centre. "zero": its whole row counts as a zero row. "raise": the fit is refused; that no
@@ -215,6 +219,7 @@ class PrivateRobustPCA(PrivateEstimator):
         public_size: int | None = None,
         rows_per_person: int = 1,
         calibration: str = "honest",
+        groups: str = "leave-out",
         nonfinite: str = "center",
         budget: Budget | None = None,
         journal: str | os.PathLike[str] | None = None,
@@ -241,6 +246,7 @@ class PrivateRobustPCA(PrivateEstimator):
         self.public_size = public_size
         self.rows_per_person = rows_per_person
         self.calibration = calibration
+        self.groups = groups
         self.nonfinite = nonfinite
         self.budget = budget
         self.journal = journal
@@ -255,12 +261,14 @@ class PrivateRobustPCA(PrivateEstimator):
         source of rows in a file (docs/scale.md), or any `stillspace.rows.Rows`
         (docs/extending.md). `y` holds the label of each row; ignored unless `labels` is given.
         """
-        named = {"n_iter": self.n_iter, "batch_size": self.batch_size}
+        keeps = checked_choice("groups", self.groups, tuple(GROUPS)) == "keep"
+        named: dict[str, Any] = {"n_iter": self.n_iter, "batch_size": self.batch_size}
+        named["groups"] = self.groups if keeps else None
         options = merged_options(named, self.algorithm_options)
         known_recipe(self.algorithm, private=True)  # raises unless it is a known name
         # Neither the paper nor propose-test-release has a place for further releases.
         honest = checked_choice("calibration", self.calibration, CALIBRATIONS) == "honest"
-        cut = honest and self.algorithm != "ptr"
+        cut = honest and self.algorithm != "ptr" and not keeps
         return self._fit(X, y, self.algorithm, options, calibration=self.calibration, cut_pairs=cut)
 
 

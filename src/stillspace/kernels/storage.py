@@ -3,6 +3,8 @@
 A scaled cell is `((x − center) · (1/scale)) · inverse norm`, every step element-wise and rounded
 once, so it depends on its own row alone. A cell that holds the missing code sits at the centre, and
 so does NaN if `kind` is FILLED. A row whose inverse norm is zero is a zero row, whatever it holds.
+A row whose inverse norm is not a number has no cells: those that are loaded are not numbers, but
+for some of its missing ones.
 
 All loaders take the same arguments after their source: the scaling; the numbers of the rows and
 their inverse norms, as many as are loaded; and X (count, width), flat, where they go: row after
@@ -140,7 +142,7 @@ def load_sparse(
             for d in range(D):  # what a cell that is not stored comes to
                 X[at + d] = (0.0 - center[d]) * unit[d] * factor
         low, high = limits[rows[i]], limits[rows[i] + 1]
-        broken = low < 0 or high > len(data)
+        broken = low < 0 or high > len(data) or math.isnan(factor)
         if not broken:
             last = -1
             for p in range(low, high):

@@ -13,16 +13,18 @@ from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.pictures import length_of_map, scree_of
 from stillspace.methods.spectrum import Spectrum, count_components
+from stillspace.methods.standardiser import LARGEST_SCALE
 from stillspace.parts.geometry import oriented
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.staged import Found, Progress
 from stillspace.rows.maps import (
-    Affine,
     Clip,
     Lengths,
     Project,
     Sphere,
     View,
+    affine_of,
+    with_affine,
     with_bound,
     with_center,
 )
@@ -48,10 +50,6 @@ class _Stage:
         return None
 
 
-LARGEST_SCALE = float(np.finfo(np.float64).max)
-"""The scale of a dropped column: its cells come out as good as zero, whatever they hold."""
-
-
 @dataclass(frozen=True, slots=True)
 class StandardiseStage(_Stage):
     """Released medians and scales of the columns become the centre and the scale of the view.
@@ -71,8 +69,7 @@ class StandardiseStage(_Stage):
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Put centre and scale into the view, and remember which columns were dropped."""
-        affine = progress.view[0]
-        assert isinstance(affine, Affine)
+        affine = affine_of(progress.view)
         center, scale = found.V
         dropped = ~np.isfinite(scale)
         if self.center:
@@ -80,7 +77,7 @@ class StandardiseStage(_Stage):
         if self.scale:
             known = np.where(dropped, LARGEST_SCALE, scale)
             affine = replace(affine, scale=FrozenArray.of(known))
-        after = replace(progress, view=(affine, *progress.view[1:]))
+        after = replace(progress, view=with_affine(progress.view, affine))
         return after.knowing(dropped=dropped & self.scale)
 
 
@@ -135,10 +132,26 @@ class SubspaceStage(_Stage):
 
     choose_components: bool = False
     """Whether the number of components is chosen here, from the released second moment."""
+    finds_units_again: bool = False
+    """Whether the plan may find centre and scale again, and so must know those that it begins with.
+    """
 
     def view(self, progress: Progress) -> View:
         """Rows are seen on fewer columns if a stage narrowed them."""
         return (*progress.view, *progress.narrowed)
+
+    def point(self, progress: Progress) -> FloatArray | None:
+        """Return the centre and the scale of the rows, if they may be found again."""
+        if not self.finds_units_again:
+            return None
+        affine = affine_of(progress.view)
+        assert affine.scale is not None or affine.center is not None
+        some = affine.center if affine.scale is None else affine.scale
+        assert some is not None
+        D = some.shape[0]
+        center = np.zeros(D) if affine.center is None else affine.center.array
+        scale = np.ones(D) if affine.scale is None else affine.scale.array
+        return np.stack([center, scale])
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Keep the basis, its axes turned to the components."""
@@ -153,13 +166,17 @@ class SubspaceStage(_Stage):
             facts["error_estimate"] = Spectrum.of(moment, sd, V.shape[1]).pca_error(sd)
         if progress.narrowed:
             V, moment = _widened(progress, V, moment, facts)
-        dropped = progress.facts.get("dropped")
+        dropped = facts.get("dropped", progress.facts.get("dropped"))
         if dropped is not None and dropped.any():
             V = _without(V, dropped)
         V = np.ascontiguousarray(oriented(V, moment).T)
         # Rows that were left out stay left out for the summaries; on fewer columns they cannot be
         # told apart, and all rows count.
-        view = progress.view if progress.narrowed else (*progress.view, *found.through)
+        view = progress.view
+        if found.whole:
+            view = found.through
+        elif not progress.narrowed:
+            view = (*view, *found.through)
         n_iter = progress.n_iter + found.n_iter
         after = replace(progress, view=view, V=V, moment=moment, n_iter=n_iter)
         return after.knowing(**facts)

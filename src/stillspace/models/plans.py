@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from math import inf, prod
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -27,6 +27,7 @@ from stillspace.methods.newton.method import DampedNewton
 from stillspace.methods.newton.rule import NewtonRule
 from stillspace.methods.outlier_look.method import OutlierLook
 from stillspace.methods.outlier_look.rule import LookRule
+from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.standardiser.method import Standardiser
 from stillspace.parts import geometry, noise, outputs, queries, sampling, schedules, stops
@@ -92,6 +93,7 @@ _OTHERS: Classes = (
     release.JointRelease,
     *_frozen_in(starts),
     OutlierLook,
+    UnitsAgain,
     LookRule,
     NewtonRule,
 )
@@ -154,11 +156,11 @@ def _decoded(stored: Any, numbers: FloatArray) -> Any:
     if kind is None:
         raise RefusedError("its plan has a part that this version does not know")
     hints = _hints(kind)
-    if set(stored) != {"is", *hints}:
+    if not _needed(kind) <= set(stored) <= {"is", *hints}:
         raise RefusedError(f"its plan has a {kind.__name__} with other fields")
-    found = {field: _decoded(stored[field], numbers) for field in hints}
-    for field, hint in hints.items():
-        if not _fits(found[field], hint):
+    found = {field: _decoded(value, numbers) for field, value in stored.items() if field != "is"}
+    for field, value in found.items():
+        if not _fits(value, hints[field]):
             raise RefusedError(f"its plan has a {kind.__name__} with a wrong {field}")
     return kind(**found)
 
@@ -179,6 +181,14 @@ def _hints(kind: type) -> Mapping[str, Any]:
     # By name: a start cannot import the kind of plan that it runs.
     hints = get_type_hints(kind, localns=dict(_CLASSES))
     return {field.name: hints[field.name] for field in fields(kind)}
+
+
+@cache
+def _needed(kind: type) -> frozenset[str]:
+    """Return the fields without a default: a file of an earlier version may lack the others."""
+    return frozenset(
+        f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING
+    )
 
 
 def _fits(value: Any, hint: Any) -> bool:

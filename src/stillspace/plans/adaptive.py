@@ -39,6 +39,10 @@ class Allowance:
     relation: Relation = "replace-one"
     rows_per_person: int = 1
 
+    def part(self, share: float) -> Allowance:
+        """Return the allowance of a method that gets this share of μ²."""
+        return replace(self, mu=self.mu * sqrt(share))
+
     @property
     def divides(self) -> bool:
         """Whether releases may read parts of the rows by their numbers (`RowPart`)."""
@@ -62,6 +66,8 @@ class Ask:
     shares: tuple[tuple[Query, float], ...]
     through: View = ()
     """Row maps that this pass alone puts behind the plan's view, made from earlier releases."""
+    whole: bool = False
+    """Whether `through` is all that is done to a raw row, in place of the plan's view."""
     sampling: All | RowPart = ALL
     """Which rows this pass reads: a public choice."""
 
@@ -85,6 +91,8 @@ class Outcome:
     """Further numbers, all functions of the releases, by name."""
     through: View = ()
     """Row maps that later stages of a fit are to put behind the view, if it suggests any."""
+    whole: bool = False
+    """Whether `through` takes the place of the view."""
 
 
 @runtime_checkable
@@ -171,7 +179,8 @@ class AdaptivePlan:
 
         Under the plan's own relation its μ is the ceiling. Every query has norm bound ≤
         difference bound ≤ 2 · norm bound. So a run kept under add-or-remove-one has at most twice
-        the μ under replace-one, and one kept under replace-one at most the same under the other.
+        the μ under replace-one. One kept under replace-one has at most the same under the other,
+        unless it reads parts of the rows: then nothing is said about the other.
         """
         mu = self.allowance.mu
         replaced = self.relation == "replace-one"

@@ -112,6 +112,8 @@ class Observation:
     """What was done to a row of a staged plan before this release; empty for other plans."""
     pairs: IntArray | None = None
     """The secret pairing, where rows are paired."""
+    whole: bool = False
+    """Whether `view` is all that was done to a row, whatever the stage does to its rows."""
 
     @classmethod
     def of(

@@ -67,6 +67,10 @@ class Found(Protocol):
     def through(self) -> View:
         """Row maps for later stages, if the plan suggests any."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether these take the place of the view."""
+
 
 class Stage(Protocol):
     """One plan of a fit, and what its outcome does to the rest. It never sees a row."""

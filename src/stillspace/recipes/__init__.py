@@ -9,12 +9,13 @@ from typing import Any
 from stillspace._checks import checked_positive, described
 from stillspace.exceptions import NotAccountedError
 from stillspace.methods.newton import ChosenNewton, DampedNewton
+from stillspace.methods.outlier_look import OutlierLook
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Plan
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.tested import WIDTH, TestedPlan
 from stillspace.recipes.classic import fms, irls, reaper_irls
-from stillspace.recipes.facts import Facts, Options, Recipe, listed
+from stillspace.recipes.facts import Facts, Options, Recipe, choice, listed
 from stillspace.recipes.paper import as_printed, glad, mirror, pca, water_filling
 
 __all__ = [
@@ -91,12 +92,19 @@ def known_recipe(algorithm: Any, *, private: bool) -> Recipe:
     raise ValueError(msg)
 
 
-def newton(facts: Facts, options: Options) -> AdaptivePlan:  # noqa: ARG001
+GROUPS = {"leave-out": True, "keep": False}
+"""What is done with groups of outliers: whether they are left out."""
+
+
+def newton(facts: Facts, options: Options) -> AdaptivePlan:
     """dp-newton: damped private Newton steps with a late cut (docs/newton.md)."""
     make = ChosenNewton if facts.choose_components else DampedNewton
+    look = None
+    if not choice("word for groups", options.get("groups", "leave-out"), GROUPS):
+        look = OutlierLook(facts.D, facts.r, facts.choose_components, leave_out=False)
     return AdaptivePlan(
         name="",
-        method=make(facts.D, facts.r),
+        method=make(facts.D, facts.r, look),
         size=facts.n,
         relation=facts.relation,
         rows_per_person=facts.rows_per_person,
@@ -139,8 +147,8 @@ ROBUST: dict[str, Recipe] = {
 }
 
 PRIVATE: dict[str, Recipe] = {
-    "auto": Recipe(newton, chooses=True),
-    "dp-newton": Recipe(newton, chooses=True),
+    "auto": Recipe(newton, ("groups",), chooses=True),
+    "dp-newton": Recipe(newton, ("groups",), chooses=True),
     "dp-pca": Recipe(pca, ("start",), chooses=True),
     "ptr": Recipe(ptr, ("width",)),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),

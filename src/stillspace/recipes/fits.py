@@ -13,6 +13,8 @@ from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
+from stillspace.methods.newton import ChosenNewton, DampedNewton
+from stillspace.methods.outlier_look import OutlierLook, UnitsAgain
 from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.pictures import length_counts, map_bins
 from stillspace.methods.stages import (
@@ -43,7 +45,7 @@ from stillspace.privacy import mu_from_budget
 from stillspace.recipes import draft_plan
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
-from stillspace.rows.maps import Affine, Clip, Sphere, View, paired
+from stillspace.rows.maps import Clip, Sphere, View, affine_of, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,8 @@ def plan_fit(
     draft = draft_plan(algorithm, subspace_facts, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
     main = SubspaceStage(draft, None, chooses)
+    if standardised is not None and narrowed is None:
+        main = _finding_units_again(main, facts, columns, standardised, view)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)
     assert facts.epsilon is not None
     assert facts.delta is not None
@@ -196,11 +200,33 @@ def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View)
             "numbers, use a larger epsilon, or fewer columns."
         )
         raise ValueError(msg)
-    affine = view[0]
-    assert isinstance(affine, Affine)
-    method = Standardiser(columns, affine.missing, wanted.bounds)
+    method = _standardiser(columns, wanted, view)
     plan = AdaptivePlan("standardiser", method, facts.n, facts.relation, facts.rows_per_person)
     return StandardiseStage(plan, standardiser_share(kappa), wanted.center, wanted.scale)
+
+
+def _finding_units_again(
+    main: SubspaceStage, facts: Facts, columns: int, wanted: Standardised, view: View
+) -> SubspaceStage:
+    """Return the stage with a method that finds centre and scale again if it leaves rows out."""
+    plan = main.plan
+    method = plan.method if isinstance(plan, AdaptivePlan) else None
+    if not isinstance(method, DampedNewton | ChosenNewton):
+        return main
+    look = method.look
+    if look is None:
+        look = OutlierLook(facts.D, facts.r, isinstance(method, ChosenNewton))
+    if not look.leave_out:
+        return main
+    standardiser, holes = _standardiser(columns, wanted, view), affine_of(view).holes
+    units = UnitsAgain(standardiser, wanted.center, wanted.scale, holes)
+    told: Method = replace(method, look=replace(look, units=units))
+    assert isinstance(plan, AdaptivePlan)
+    return replace(main, plan=replace(plan, method=told), finds_units_again=True)
+
+
+def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:
+    return Standardiser(columns, affine_of(view).missing, wanted.bounds)
 
 
 def _first_stages(

@@ -66,7 +66,7 @@ def released(model: Any) -> Html | None:
     facts += [
         f"A group of about {100 * group.share:.1f} % of the rows (± {200 * group.sd:.1f} %) lies "
         "apart from the other rows and was left out as outliers. If this group is a real minority "
-        "of people, the result does not describe them."
+        "of people, the result does not describe them; a fit with groups='keep' would."
         for group in getattr(model, "left_out_", ())
     ]
     dropped = getattr(model, "dropped_columns_", ())

@@ -11,6 +11,7 @@ from stillspace.rows.maps import (
     Pairs,
     Project,
     Sphere,
+    Without,
     levels,
 )
 from stillspace.rows.memory import MemoryRows
@@ -44,6 +45,7 @@ __all__ = [
     "Sketch",
     "Sphere",
     "Summation",
+    "Without",
     "draw_pairs",
     "label_codes",
     "levels",

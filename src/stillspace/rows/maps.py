@@ -141,6 +141,22 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
+class Without:
+    """A row that `caps` leaves out, seen through `affine` and `Sphere`, loses all its cells.
+
+    All its cells are missing from here on: counts of cells have it in the bin of missing cells, and
+    behind a bound it is a zero row. It comes first in a view, so that a group that was found in
+    one centre and scale stays left out in another one.
+    """
+
+    affine: Affine
+    caps: Caps
+
+    def __str__(self) -> str:
+        return f"{self.caps}, seen in an earlier centre and scale"
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """The scores `Vᵀx` of a row in a released basis V (D, width). Follow it by `Sphere`."""
 
@@ -176,7 +192,9 @@ class Lengths:
         return "keep the length of each row alone"
 
 
-RowMap: TypeAlias = Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Project | Lengths
+RowMap: TypeAlias = (
+    Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Without | Project | Lengths
+)
 View: TypeAlias = tuple[RowMap, ...]
 
 SPHERE: View = (Sphere(),)
@@ -195,8 +213,10 @@ def checked_view(view: View) -> View:
     cells of the table or from the scores of a projection.
     """
     bounded = begun = False
-    for row_map in view:
-        if isinstance(row_map, BOUNDS):
+    for place, row_map in enumerate(view):
+        if isinstance(row_map, Without):
+            allowed = place == 0
+        elif isinstance(row_map, BOUNDS):
             allowed, bounded, begun = not bounded, True, True
         elif isinstance(row_map, Project):
             allowed, bounded = True, False
@@ -222,17 +242,28 @@ def view_text(view: View) -> str:
 
 def with_center(view: View, center: FloatArray) -> View:
     """Return the view with a centre that a release found, in the units of its scaled rows."""
-    if not view or not isinstance(view[0], Affine):
-        msg = "A centre belongs to a view that begins with Affine."
-        raise ValueError(msg)
-    affine = view[0]
+    affine = affine_of(view)
     cells = center if affine.scale is None else center * affine.scale.array
-    return (affine.centred_at(cells), *view[1:])
+    return with_affine(view, affine.centred_at(cells))
+
+
+def affine_of(view: View) -> Affine:
+    """Return the centre and the scale of a view."""
+    for row_map in view:
+        if isinstance(row_map, Affine):
+            return row_map
+    msg = "This view has no place for a centre: it has no Affine."
+    raise ValueError(msg)
+
+
+def with_affine(view: View, affine: Affine) -> View:
+    """Return the view with another centre and scale."""
+    return tuple(affine if isinstance(row_map, Affine) else row_map for row_map in view)
 
 
 def with_bound(view: View, bound: Sphere | Clip) -> View:
-    """Return the view up to its first bound, with another one in its place."""
-    before = [m for m in view if not isinstance(m, _AFTER_BOUND)]
+    """Return the view up to its first bound, with another one in its place; no row is left out."""
+    before = [m for m in view if not isinstance(m, (*_AFTER_BOUND, Without))]
     return (*before, bound)
 
 
@@ -274,11 +305,14 @@ __all__ = [
     "Sketch",
     "Sphere",
     "View",
+    "Without",
+    "affine_of",
     "bounded",
     "checked_view",
     "paired",
     "view_text",
     "width",
+    "with_affine",
     "with_bound",
     "with_center",
 ]

@@ -22,6 +22,7 @@ from stillspace.rows.maps import (
     Project,
     RowMap,
     Sphere,
+    Without,
     levels,
 )
 from stillspace.rows.pairs import PairedRows
@@ -116,6 +117,8 @@ class MemoryRows:
             return self._bounded(row_map.norm if isinstance(row_map, Clip) else 0.0)
         if isinstance(row_map, LeaveOut | Caps):
             return self.only(self._kept(row_map))
+        if isinstance(row_map, Without):
+            return self._emptied(row_map)
         if isinstance(row_map, Lengths):
             return MemoryRows(levels(self._factors)[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
@@ -139,6 +142,15 @@ class MemoryRows:
             return self._factors > 1.0 / row_map.length
         return self._outside(row_map.directions.array, row_map.cosines.array)
 
+    def _emptied(self, row_map: Without) -> MemoryRows:
+        """Return raw rows of which some have no cells: a factor that is not a number says so."""
+        if self.scaled or self.bounded:
+            msg = "Rows are left out by their cells before these are centred, scaled or bounded."
+            raise ValueError(msg)
+        seen = self.through(row_map.affine).through(Sphere())
+        factors = np.where(seen._kept(row_map.caps), 1.0, np.nan)
+        return self._like(source=self._source, factors=factors, bounded=False)
+
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
         source = PairedRows.of(self._source, pairs)
@@ -151,7 +163,8 @@ class MemoryRows:
         center, scale = (None if a is None else a.array for a in (affine.center, affine.scale))
         code = code_as_stored(affine.missing, self._source.dtype)
         scaling = Scaling.of(self.n_columns, center, scale, code, holes=affine.holes)
-        return self._like(source=self._source, scaling=scaling, bounded=False)
+        facts: dict[str, Any] = {"source": self._source, "scaling": scaling}
+        return self._like(**facts, factors=self._factors, bounded=False)
 
     def _bounded(self, norm_bound: float) -> MemoryRows:
         """Measure every row; a row with a non-finite entry becomes a zero row, silently (SPEC 4).

@@ -13,7 +13,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.stops import Never
-from stillspace.plans.adaptive import AdaptivePlan, Answer
+from stillspace.plans.adaptive import AdaptivePlan, Answer, Ask
 from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.ledger import CeilingLedger, Ledger, checked_event
 from stillspace.plans.protocol import AnyPlan
@@ -22,7 +22,7 @@ from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import MemoryRows, OnceAdded, Rows, draw_pairs, through_view
-from stillspace.rows.maps import Pairs, View, checked_view, paired
+from stillspace.rows.maps import Pairs, Sphere, View, checked_view, paired
 from stillspace.rows.protocols import accounted
 from stillspace.run.executors import Observers, Watch
 from stillspace.run.loop import Result, run_loop, run_reading
@@ -103,13 +103,14 @@ def _run_one(
     rng: np.random.Generator,
     observers: Observers,
     point: FloatArray | None,
+    raw: Rows | None = None,
 ) -> Result:
     """Run a plan of one stage with a ledger of its own, and check the ledger."""
     accounted(rows)  # behind row maps, too
     if isinstance(plan, AdaptivePlan):
         plan = plan if point is None else plan.at(point)
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
-        result = run_adaptive(plan, rows, rng, limit, observers)
+        result = run_adaptive(plan, rows, rng, limit, observers, raw)
         return replace(result, event=limit.check(plan.event()))
     ledger = Ledger()
     if isinstance(plan, TestedPlan):
@@ -138,17 +139,18 @@ def run_adaptive(
     rng: np.random.Generator,
     ledger: CeilingLedger,
     observers: Observers,
+    raw: Rows | None = None,
 ) -> Result:
-    """Do what the method asks until it has no more to ask."""
+    """Do what the method asks until it has no more to ask; `raw` are the rows of the table."""
     method = plan.method
-    mapped: dict[View, OnceAdded] = {(): OnceAdded(rows)}
+    mapped: dict[tuple[View, bool], OnceAdded] = {((), False): OnceAdded(rows)}
     state = method.begin(plan.allowance)
     passes = 0
     while (ask := method.ask(state)) is not None:
-        if ask.through not in mapped:
-            checked_view((*plan.view, *ask.through))
-            mapped[ask.through] = OnceAdded(accounted(through_view(rows, ask.through)))
-        asked = mapped[ask.through]
+        key = ask.through, ask.whole
+        if key not in mapped:
+            mapped[key] = OnceAdded(accounted(_asked_rows(plan, rows, raw, ask)))
+        asked = mapped[key]
         joint, journal = plan.joint_release(ask), observers.journal
         values = None if journal is None else journal.replayed(joint.releases, 0, ledger)
         if values is None:
@@ -160,15 +162,27 @@ def run_adaptive(
             # What is read is public: the selection is the same for all of these releases.
             read = replace(NO_DRAW, selection=ask.sampling.draw(rows.n_rows, rng))
             for release, value in zip(joint.releases, values, strict=True):
-                facts = (value, read, asked.rows, ask.through)
-                observers.witness(Observation.of(release, 0, ask.point, *facts))
+                seen = Observation.of(release, 0, ask.point, value, read, asked.rows, ask.through)
+                observers.witness(replace(seen, whole=ask.whole))
         sds = (release.sigma(0) / release.divisor for release in joint.releases)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1
     found = method.outcome(state)
-    return Result(
-        found.V, passes, False, moment=found.moment, facts=found.facts, through=found.through
-    )
+    after: dict[str, Any] = {"facts": found.facts, "through": found.through, "whole": found.whole}
+    return Result(found.V, passes, False, moment=found.moment, **after)
+
+
+def _asked_rows(plan: AdaptivePlan, rows: Rows, raw: Rows | None, ask: Ask) -> Rows:
+    """Return the rows that a pass asks for: behind the plan's view, or the table's own."""
+    if not ask.whole:
+        checked_view((*plan.view, *ask.through))
+        return through_view(rows, ask.through)
+    if raw is None:
+        msg = "Only a stage of a fit may ask for the rows of the table as they are."
+        raise ValueError(msg)
+    unbounded = all(not getattr(query, "needs_bound", True) for query, _ in ask.shares)
+    checked_view((*ask.through, Sphere()) if unbounded else ask.through)
+    return through_view(raw, ask.through)
 
 
 @dataclass(slots=True)
@@ -210,7 +224,8 @@ def _run_staged(
         behind_view = _with_view(observers, view, views.pairs)
         if observers.journal is not None:
             observers.journal.begin_stage()
-        found = _run_one(stage.plan, behind, rng, behind_view, stage.point(progress))
+        point = stage.point(progress)
+        found = _run_one(stage.plan, behind, rng, behind_view, point, rows)
         event += found.event
         progress = stage.after(progress, found)
     assert progress.V is not None
@@ -232,6 +247,7 @@ def _with_view(observers: Observers, view: View, pairs: IntArray | None) -> Obse
         return observers
 
     def add_view(observation: Observation) -> None:
-        witness(replace(observation, view=(*view, *observation.view), pairs=pairs))
+        whole = observation.view if observation.whole else (*view, *observation.view)
+        witness(replace(observation, view=whole, pairs=pairs))
 
     return replace(observers, witness=add_view)

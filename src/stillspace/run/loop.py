@@ -44,6 +44,8 @@ class Result:
     """What else was learnt from releases, by name."""
     through: View = ()
     """Row maps that the plan suggests for later stages."""
+    whole: bool = False
+    """Whether these take the place of the view."""
     view: View = ()
     """What was done to a row in the end, for a staged plan."""
 

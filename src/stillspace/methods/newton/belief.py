@@ -41,6 +41,8 @@ class Belief:
     """Weighed sum of the variances of an entry of their noise."""
     gain: FloatArray | None = None
     """K of the last step."""
+    H: FloatArray | None = None
+    """The curvature, if it is computed already."""
     rule: NewtonRule = NEWTON_RULE
 
     @property
@@ -90,6 +92,7 @@ class Belief:
             P=left,
             cap=float(np.clip(cap, self.rule.least_cap, self.rule.largest_cap)),
             gain=np.asarray(K, dtype=np.float64),
+            H=H,
         )
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
@@ -102,7 +105,7 @@ class Belief:
         gain = self.v / (self.v + noise)
         s = self.s * max(1.0 + gain * (float(answer.value) / expected - 1.0), self.rule.least_fall)
         v = (1.0 - gain) * self.v + self.rule.drift
-        return replace(self, s=s, v=v)
+        return replace(self, s=s, v=v, H=None)
 
     def _shaped(self, answer: Answer) -> Belief:
         """Return the belief with one more curvature matrix, released with this cap.
@@ -116,12 +119,15 @@ class Belief:
             shape=self.rule.memory * self.shape + traceless / trace,
             weight=self.rule.memory * self.weight + 1.0,
             variance=self.rule.memory**2 * self.variance + (answer.sd / trace) ** 2,
+            H=None,
         )
 
     @property
     def curvature(self) -> FloatArray:
         """H of trace s, shaped as far as the matrices stand out of their noise."""
         r = len(self.P)
+        if self.H is not None:
+            return self.H
         if self.weight == 0.0:
             return self.s / r * np.eye(r)
         values, U = np.linalg.eigh(self.shape / self.weight)

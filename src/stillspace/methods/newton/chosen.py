@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from stillspace._typing import FloatArray
 from stillspace.methods.newton.method import DampedNewton
 from stillspace.methods.newton.states import Looking, NewtonState
 from stillspace.methods.outlier_look import OutlierLook, Screening
@@ -17,6 +18,8 @@ class ChosenNewton:
 
     D: int
     most: int
+    look: OutlierLook | None = None
+    """The look for outliers before the steps, which chooses; None means the standard one."""
     name: ClassVar[str] = DampedNewton.name + ", the number of components chosen by the first look"
 
     @property
@@ -36,7 +39,12 @@ class ChosenNewton:
 
     @property
     def _first(self) -> DampedNewton:
-        return DampedNewton(self.D, self.most, OutlierLook(self.D, self.most, choose=True))
+        look = OutlierLook(self.D, self.most, choose=True) if self.look is None else self.look
+        return DampedNewton(self.D, self.most, look)
+
+    def at(self, point: FloatArray) -> ChosenNewton:
+        """Return the method, told the centre and the scale (2, D) that its rows have."""
+        return self if self.look is None else replace(self, look=self.look.at(point))
 
     def begin(self, allowance: Allowance) -> tuple[DampedNewton, NewtonState]:
         """Return the state before the first release, which does not depend on the number."""

@@ -89,6 +89,10 @@ class DampedNewton:
             self._look.coordinates + moments + (self.rule.judged_at + self.rule.most_steps) * step
         )
 
+    def at(self, point: FloatArray) -> DampedNewton:
+        """Return the method, told the centre and the scale (2, D) that its rows have."""
+        return replace(self, look=self._look.at(point))
+
     def begin(self, allowance: Allowance) -> NewtonState:
         """Return the state before the first release."""
         return Looking(allowance, self._look.begin(allowance))
@@ -99,9 +103,9 @@ class DampedNewton:
             return None
         if isinstance(state, Looking):
             return self._look.ask(state.look)
-        through = state.screening.through
+        screening = state.screening
         if isinstance(state, TopUp | LastMoment):
-            return Ask(np.empty((0, 0)), ((SecondMoment(self.D), state.share),), through)
+            return screening.ask(np.empty((0, 0)), (SecondMoment(self.D), state.share))
         D, r, cut, cap = self.D, self.r, state.cut, state.belief.cap
         gradient, scalar, matrix = state.shares
         queries: list[tuple[Query, float]] = [
@@ -110,7 +114,7 @@ class DampedNewton:
         ]
         if matrix > 0.0:
             queries.append((CurvatureMatrix(D, r, cap, cut), matrix))
-        return Ask(state.belief.V, tuple(queries), through, state.sampling)
+        return screening.ask(state.belief.V, *queries, sampling=state.sampling)
 
     def take(self, state: NewtonState, answers: tuple[Answer, ...]) -> NewtonState:
         """Return the state after a pass."""
@@ -130,12 +134,7 @@ class DampedNewton:
     def outcome(self, state: NewtonState) -> Outcome:
         """Return the subspace, what is believed of its error d², the route, what was left out."""
         assert isinstance(state, Found)
-        facts = {
-            "error_estimate": state.error,
-            "route": state.route,
-            "left_out": state.screening.left_out,
-        }
-        return Outcome(state.V, state.screening.moment.value, facts, state.screening.through)
+        return state.screening.outcome(state.V, error_estimate=state.error, route=state.route)
 
     # --- the start -------------------------------------------------------------------------
 
@@ -150,9 +149,9 @@ class DampedNewton:
         kappa = spectrum.kappa / sqrt(moment.share)  # as if with the whole budget
         if kappa < self.rule.weak:
             return LastMoment(screening, 1.0 - screening.spent, WEAK_SIGNAL)
-        wanted = self.rule.top_up / kappa**2
-        if wanted > moment.share:
-            return TopUp(allowance, screening, wanted - moment.share)
+        wanted = self.rule.top_up / kappa**2 - moment.share
+        if wanted > 0.0:  # and where units were found again, half is left for the steps
+            return TopUp(allowance, screening, min(wanted, (1.0 - screening.spent) / 2.0))
         return self._step_from(allowance, screening)
 
     def _step_from(self, allowance: Allowance, screening: Screening) -> Steps:

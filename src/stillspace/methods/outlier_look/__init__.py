@@ -9,6 +9,7 @@ from stillspace.methods.outlier_look.caps import LeftOut, clear_gaps
 from stillspace.methods.outlier_look.method import LookState, OutlierLook, Screening
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import STANDARD, LookRule
+from stillspace.methods.outlier_look.units import UnitsAgain
 
 __all__ = [
     "STANDARD",
@@ -17,6 +18,7 @@ __all__ = [
     "LookState",
     "OutlierLook",
     "Screening",
+    "UnitsAgain",
     "clear_gaps",
     "elliptical_moments",
     "gathering_directions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import cos, pi, sqrt
 from typing import Literal, TypeAlias
@@ -44,6 +44,8 @@ class Gap:
     sd: float
     clear: float
     """Standard deviations between group and ring."""
+    mean: float = 0.0
+    """Of cos over the rows outside the group, as a sum over all rows' number."""
 
 
 def clear_gaps(counts: FloatArray, sd: float, size: int, rule: LookRule, r: int) -> list[Gap]:
@@ -55,19 +57,36 @@ def clear_gaps(counts: FloatArray, sd: float, size: int, rule: LookRule, r: int)
     """
     found: list[Gap] = []
     for at, histogram in enumerate(counts):
-        one = _gap(at, 1, histogram, sd, size, rule)
-        other = _gap(at, -1, histogram[::-1], sd, size, rule)
-        half = rule.bins // 2
-        folded = (histogram + histogram[::-1])[:half]
-        both = _gap(at, 0, folded, sqrt(2.0) * sd, size, rule)
-        sides = [gap for gap in (one, other) if gap is not None]
-        if r == 1:
-            found += sides if len(sides) == 1 else []
-        elif both is not None and all(both.clear > gap.clear for gap in sides):
-            found.append(both)
-        else:
-            found += sides
+        found += [
+            replace(gap, mean=_mean_outside(gap, histogram))
+            for gap in _clear_sides(at, histogram, sd, size, rule, r)
+        ]
     return found
+
+
+def _mean_outside(gap: Gap, histogram: FloatArray) -> float:
+    """Return the mean of cos over the rows outside a group, which lies on the positive side."""
+    signed = np.where(np.arange(len(histogram)) < len(histogram) // 2, histogram, -histogram)
+    if gap.side == -1:
+        signed = -signed[::-1]
+    return float(signed[gap.bins : len(signed) - gap.bins * (gap.side == 0)].sum())
+
+
+def _clear_sides(
+    at: int, histogram: FloatArray, sd: float, size: int, rule: LookRule, r: int
+) -> list[Gap]:
+    """Return the groups around one direction."""
+    one = _gap(at, 1, histogram, sd, size, rule)
+    other = _gap(at, -1, histogram[::-1], sd, size, rule)
+    half = rule.bins // 2
+    folded = (histogram + histogram[::-1])[:half]
+    both = _gap(at, 0, folded, sqrt(2.0) * sd, size, rule)
+    sides = [gap for gap in (one, other) if gap is not None]
+    if r == 1:
+        return sides if len(sides) == 1 else []
+    if both is not None and all(both.clear > gap.clear for gap in sides):
+        return [both]
+    return sides
 
 
 def _gap(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import cos, pi, sqrt
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
@@ -14,12 +15,14 @@ from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import STANDARD, LookRule
+from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.spectrum import Moment
-from stillspace.parts.queries import AngleCounts, FourthMoment, SecondMoment
+from stillspace.methods.standardiser.method import StandardiserState
+from stillspace.parts.queries import AngleCounts, FourthMoment, Query, SecondMoment
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.plans.ledger import ALL
-from stillspace.rows.maps import Caps, View
+from stillspace.rows.maps import Caps, Sphere, View, Without
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,10 +67,31 @@ class Angles:
 class Rest:
     """The second moment of the rows outside the groups found is asked for."""
 
-    division: All | RowPart = field(default=ALL, kw_only=True)
-
+    allowance: Allowance
     moment: Moment
     groups: tuple[LeftOut, ...]
+    means: tuple[float, ...]
+    """Of each group: the mean of the rows outside it, along its direction."""
+    division: All | RowPart = ALL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewUnits:
+    """Centre and scale of the rows outside the groups are asked for."""
+
+    screening: Screening
+    """The end, as it would be with the units that the rows have."""
+    share: float
+    """Share of μ² of the whole standardiser."""
+    inner: StandardiserState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewMoment:
+    """The second moment of these rows is asked for, in the new units."""
+
+    screening: Screening
+    """The end, but for the moment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,16 +105,32 @@ class Screening:
     """Share of μ² of all releases of the look, that of the moment included."""
     through: View = ()
     """The row map that leaves them out, if there is anything to leave out."""
+    whole: bool = False
+    """Whether `through` is all that is done to a raw row: units were found again."""
+    dropped: npt.NDArray[np.bool_] | None = None
+    """Columns without units, if units were found again."""
     division: All | RowPart = ALL
     """Part 0 of the rows, if later passes may read parts of them."""
 
     def plus(self, answer: Answer, share: float) -> Screening:
         """Return this with one release more of the second moment of the rows outside."""
-        moment = self.moment.plus(answer, share)
-        return replace(self, moment=moment, spent=self.spent + share)
+        return replace(self, moment=self.moment.plus(answer, share), spent=self.spent + share)
+
+    def ask(
+        self, point: FloatArray, *shares: tuple[Query, float], sampling: All | RowPart = ALL
+    ) -> Ask:
+        """Return a pass over the rows outside."""
+        return Ask(point, shares, self.through, self.whole, sampling)
+
+    def outcome(self, V: FloatArray, **facts: Any) -> Outcome:
+        """Return what was found of the rows outside, with what was left out."""
+        facts |= {"left_out": self.left_out}
+        if self.dropped is not None:
+            facts |= {"dropped": self.dropped}
+        return Outcome(V, self.moment.value, facts, self.through, self.whole)
 
 
-LookState: TypeAlias = First | Modes | Angles | Rest | Screening
+LookState: TypeAlias = First | Modes | Angles | Rest | NewUnits | NewMoment | Screening
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +144,10 @@ class OutlierLook:
     """Whether the number of components is chosen by the second moment."""
     rule: LookRule = STANDARD
     division: DivisionRule = DIVISION
+    leave_out: bool = True
+    """Whether groups are looked for; otherwise all rows are kept, and nothing is spent on it."""
+    units: UnitsAgain | None = None
+    """How centre and scale are found again if a group is left out; None: they are kept."""
     name: ClassVar[str] = "a look for groups of outliers on the sphere"
 
     @property
@@ -113,15 +157,17 @@ class OutlierLook:
 
     @property
     def n_passes(self) -> int:
-        """Two second moments, the modes, the angles."""
-        return 4
+        """Two second moments, the modes, the angles; units and a moment in them."""
+        return 4 if self.units is None else 5 + self.units.standardiser.n_passes
 
     @property
     def coordinates(self) -> int:
         """The largest number of normals that a run may draw."""
         fourth = FourthMoment(self.D, self._width).noise.coordinates
         angles = self.rule.most_modes * self.rule.bins
-        return 2 * (self.D * (self.D + 1) // 2) + fourth + angles
+        moment = self.D * (self.D + 1) // 2
+        again = 0 if self.units is None else self.units.standardiser.coordinates + moment
+        return 2 * moment + fourth + angles + again
 
     @property
     def _width(self) -> int:
@@ -131,6 +177,10 @@ class OutlierLook:
         """Return the share from which on a tight group stands out of the noise: a public number."""
         sd = allowance.sd(AngleCounts(self.D, 1, self.rule.bins), self.rule.angles_share)
         return self.rule.sure * sqrt(2.0 * self.rule.block) * sd
+
+    def at(self, point: FloatArray) -> OutlierLook:
+        """Return the look, told the centre and the scale (2, D) that its rows have."""
+        return self if self.units is None else replace(self, units=self.units.at(point))
 
     def begin(self, allowance: Allowance) -> LookState:
         """Return the state before the first release."""
@@ -152,7 +202,28 @@ class OutlierLook:
         if isinstance(state, Rest):
             rest = SecondMoment(self.D)
             return Ask(nowhere, ((rest, rule.rest_share),), (caps_of(state.groups),))
+        return self._ask_again(state)
+
+    def _ask_again(self, state: LookState) -> Ask | None:
+        """Return what to release after a group was left out, if anything."""
+        if isinstance(state, NewUnits):
+            return self._ask_units(state)
+        if isinstance(state, NewMoment):
+            moment = SecondMoment(self.D)
+            return state.screening.ask(np.empty((0, 0)), (moment, self.rule.rest_share))
         return None
+
+    def _ask_units(self, state: NewUnits) -> Ask:
+        """Return a look of the standardiser at the rows outside the groups, as they are."""
+        assert self.units is not None
+        ask = self.units.standardiser.ask(state.inner)
+        assert ask is not None
+        shares = tuple((query, state.share * share) for query, share in ask.shares)
+        return Ask(ask.point, shares, (self._without(state.screening),), whole=True)
+
+    def _without(self, screening: Screening) -> Without:
+        assert self.units is not None
+        return Without(self.units.before, caps_of(screening.left_out))
 
     def take(self, state: LookState, answers: tuple[Answer, ...]) -> LookState:
         """Return the state after a pass."""
@@ -163,14 +234,18 @@ class OutlierLook:
             return self._saw_modes(state, answer)
         if isinstance(state, Angles):
             return self._saw_angles(state, answer)
+        if isinstance(state, NewUnits):
+            return self._saw_units(state, answer)
+        if isinstance(state, NewMoment):
+            moment = Moment(answer.value, self.rule.rest_share, answer.sd)
+            return replace(state.screening, moment=moment)
         assert isinstance(state, Rest)
         return self._saw_rest(state, answer)
 
     def outcome(self, state: LookState) -> Outcome:
         """Return the leading directions of the rows that are kept, and what is left out."""
         assert isinstance(state, Screening)
-        moment, V = state.moment, state.moment.leading(self.r)
-        return Outcome(V, moment.value, {"left_out": state.left_out, "screening": state})
+        return state.outcome(state.moment.leading(self.r), screening=state)
 
     def _saw_moment(self, state: First, answer: Answer) -> LookState:
         """Go on where directions and a minority's share can be told from noise."""
@@ -180,7 +255,7 @@ class OutlierLook:
         kappa = moment.spectrum(r).kappa / sqrt(moment.share)
         division = self.division.first_part(allowance, moment, r)
         visible = self.smallest_visible(allowance)
-        if kappa < rule.weak or visible > rule.minority:
+        if not self.leave_out or kappa < rule.weak or visible > rule.minority:
             return Screening(moment, (), moment.share, division=division)
         read: All | RowPart = ALL
         if isinstance(division, RowPart):
@@ -208,32 +283,57 @@ class OutlierLook:
             spent = state.moment.share + rule.modes_share + rule.angles_share
             return Screening(state.moment, (), spent, division=state.division)
         groups = tuple(_group(gap, state.directions, rule) for gap in gaps)
-        return Rest(state.moment, groups, division=state.division)
+        means = tuple(gap.mean for gap in gaps)
+        return Rest(state.allowance, state.moment, groups, means, state.division)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
         """Leave out the groups whose direction the other rows do not share."""
         rule = self.rule
         rest = Moment(answer.value, rule.rest_share, answer.sd)
-        V = rest.leading(self._components(rest))
         foreign = tuple(
-            group for group in state.groups if _beyond_chance(V, group.direction) < rule.native
+            group
+            for group, mean in zip(state.groups, state.means, strict=True)
+            if _relative_variance(rest, group.direction, mean) < rule.native
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         # each row that is not zero adds 1 to the trace
         rows = float(np.trace(state.moment.value))
         if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
             return Screening(state.moment, (), spent, division=state.division)
-        return Screening(rest, foreign, spent, (caps_of(foreign),), state.division)
+        found = Screening(rest, foreign, spent, (caps_of(foreign),), division=state.division)
+        share = None if self.units is None else self.units.share(state.allowance)
+        if self.units is None or share is None:
+            return found
+        inner = self.units.standardiser.begin(state.allowance.part(share))
+        return NewUnits(found, share, inner)
+
+    def _saw_units(self, state: NewUnits, answer: Answer) -> LookState:
+        """Let the standardiser go on; at its end, see the rows outside the groups in new units."""
+        assert self.units is not None
+        standardiser = self.units.standardiser
+        inner = standardiser.take(state.inner, (answer,))
+        if standardiser.ask(inner) is not None:
+            return replace(state, inner=inner)
+        affine, dropped = self.units.after(standardiser.outcome(inner).V)
+        view = (self._without(state.screening), affine, Sphere())
+        spent = state.screening.spent + state.share + self.rule.rest_share
+        facts: dict[str, Any] = {"through": view, "whole": True, "dropped": dropped}
+        return NewMoment(replace(state.screening, spent=spent, **facts))
 
     def _components(self, moment: Moment) -> int:
         return moment.count(self.r) if self.choose else self.r
 
 
-def _beyond_chance(V: FloatArray, direction: FloatArray) -> float:
-    """Return how much of a direction lies in a subspace: 1 for all, 0 as for a random one."""
-    D, r = V.shape
-    inside = float(np.sum((V.T @ direction) ** 2))
-    return float((inside - r / D) / (1.0 - r / D))
+def _relative_variance(moment: Moment, direction: FloatArray, mean: float) -> float:
+    """Return the variance along a direction over that along an average one.
+
+    A group moves the centre towards itself, so that the other rows have a mean on its other side,
+    which does not count.
+    """
+    rows = max(float(np.trace(moment.value)), moment.sd)
+    of_mean = min(mean**2 / rows, rows)
+    inside = float(direction @ moment.value @ direction) - of_mean
+    return inside * len(direction) / max(rows - of_mean, moment.sd)
 
 
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:

@@ -10,9 +10,16 @@ from stillspace.methods.standardiser.method import (
     kappa_of,
     standardiser_share,
 )
-from stillspace.methods.standardiser.rule import LEAST_KAPPA, RULE, SAFE_KAPPA, Rule
+from stillspace.methods.standardiser.rule import (
+    LARGEST_SCALE,
+    LEAST_KAPPA,
+    RULE,
+    SAFE_KAPPA,
+    Rule,
+)
 
 __all__ = [
+    "LARGEST_SCALE",
     "LEAST_KAPPA",
     "RULE",
     "SAFE_KAPPA",

@@ -168,8 +168,9 @@ class Beliefs(NamedTuple):
         found = np.array([np.zeros(len(columns)), np.full(len(columns), inf)])
         for i, column in enumerate(columns):
             edges = look.own_edges(i)
-            some = on_simplex(shares[i, : len(edges) + 1])
-            read = spread(*self._with_tails(column, edges, some), look.sd, RULE.doubtful)
+            there = self.present[column]  # median and spread are those of the present cells
+            some = on_simplex(shares[i, : len(edges) + 1] / there)
+            read = spread(*self._with_tails(column, edges, some), look.sd / there, RULE.doubtful)
             reach = max(read.median - edges[0], edges[-1] - read.median)
             resolved = read.doubt <= RULE.unresolved or (at_all[column] and read.scale <= reach)
             others = max(RULE.least_live, RULE.sure * look.sd)

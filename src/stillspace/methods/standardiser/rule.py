@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 
@@ -79,6 +80,9 @@ class Share:
 
 
 SHARE = Share()
+
+LARGEST_SCALE = sys.float_info.max
+"""The scale of a dropped column: its cells come out as good as zero, whatever they hold."""
 
 LEAST_KAPPA, SAFE_KAPPA = 25.0, 40.0
 """κ = μn/√D: below the first the standardiser refuses, below the second it warns."""

@@ -32,6 +32,7 @@ from stillspace.rows.maps import (
     RowMap,
     Sphere,
     View,
+    Without,
     bounded,
     width,
 )
@@ -253,7 +254,9 @@ class ClusterRows:
     @property
     def _sparse(self) -> bool:
         """Whether what workers add up are compressed sparse rows, as they would be in memory."""
-        same = all(isinstance(m, Affine | Sphere | Clip | LeaveOut | Caps) for m in self.view)
+        same = all(
+            isinstance(m, Affine | Sphere | Clip | LeaveOut | Caps | Without) for m in self.view
+        )
         return same and is_sparse(self.table.source)
 
     def _chosen(self, selection: IntArray) -> MemoryRows:
