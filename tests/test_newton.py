@@ -440,7 +440,7 @@ def test_clean_noisy_tables_end_with_private_pca():
 
 
 def test_steps_end_soon_after_a_check_that_shows_no_sharpening():
-    """Noisy inliers need one step after it; noiseless ones go on, as their error keeps falling."""
+    """Noisy inliers need two steps after it; noiseless ones go on, as their error keeps falling."""
     n, D, r = 2000, 20, 2
     plan = make_plan("auto", Facts(n, D, r, 1.0, 1e-6))
     passes = []

@@ -46,9 +46,15 @@ FITS = {
     "pairs": PrivateRobustPCA(2, epsilon=4.0, center="pairs", scale=None),
     "median": PrivateRobustPCA(2, epsilon=2.0, center="median", radius=20.0, scale=None),
     "a group left out": PrivateRobustPCA(2, epsilon=6.0, center=None, scale=None),
+    "units found again": PrivateRobustPCA(2, epsilon=6.0),
     "clipped": PrivatePCA(2, epsilon=2.0, norm_bound=3.0, summaries=ALL[:4]),
 }
-TABLES = {"pairs": haystack, "median": haystack, "a group left out": with_a_group}
+TABLES = {
+    "pairs": haystack,
+    "median": haystack,
+    "a group left out": with_a_group,
+    "units found again": with_a_group,
+}
 
 
 def strange_rows(rng, V, X):

@@ -402,6 +402,17 @@ def test_masses_of_laws_are_those_of_students_law(rng):
             np.testing.assert_allclose(got[c, k], want, atol=3e-7)
 
 
+def test_a_law_without_weight_stretches_no_quantile():
+    """A column with one likely law, beside a column with two: both are handled at once."""
+    center, octave = np.array([[0.0, 1e6], [0.0, 5.0]]), np.zeros((2, 2))
+    laws = Hypotheses(center, octave, octave, octave, octave)
+    weights = np.array([[1.0, 0.0], [0.6, 0.4]])
+    levels = np.arange(1.0, 48.0) / 48.0
+    one, two = laws.quantiles(weights, levels)
+    assert np.max(np.abs(one)) < 5.0
+    assert 5.0 < np.max(two) < 10.0
+
+
 def test_parts_of_a_box_fill_it_and_share_its_weight(rng):
     laws = laws_of(rng, 4, 5)
     laws.reach[:2] *= 40.0

@@ -136,6 +136,18 @@ def test_the_mean_is_that_of_the_rows_of_the_part(rows):
         assert np.array_equal(release.apply(rows, point, draw), expected)
 
 
+def test_a_pass_reads_its_part_alone(rows):
+    """With hardly any noise the answers are the means of the parts, each another one."""
+    plan = plan_of(*((part_of(k), 0.5) for k in range(PARTS)), mu=1e5)
+    answers = run(plan, rows, seeded_generator(0)).facts["answers"]
+    for number, (answer,) in enumerate(answers):
+        chosen = part_of(number).numbers(N)
+        reads = (chosen, len(chosen)), (None, N)
+        means = [rows.add(Glad(D, R), V0, read) / m for read, m in reads]
+        assert np.abs(answer.value - means[0]).max() < 10 * answer.sd
+        assert np.abs(means[0] - means[1]).max() > 1000 * answer.sd
+
+
 # --- what is charged -----------------------------------------------------------------------
 
 

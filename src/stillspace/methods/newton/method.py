@@ -304,7 +304,8 @@ class DampedNewton:
             return state if self._first_goes_on(state, moves) else self._after_first(state)
         assert state.check is not None
         if k == state.check[0]:
-            more = self.rule.more_steps if moves and self._sharpens(state) else self.rule.last_few
+            few = self.rule.last_few - state.widened  # large tables: each step takes long
+            more = self.rule.more_steps if moves and self._sharpens(state) else few
             return replace(state, end=k + more)
         if k < state.end:
             return state
@@ -323,7 +324,8 @@ class DampedNewton:
             return self._read_all(state)
         if self._split(state):
             return self._back(state, SPLIT_ROWS)
-        check = state.k + self.rule.checked_after, state.belief.s
+        # the step over all rows between the phases counts
+        check = state.k + self.rule.checked_after - state.widened, state.belief.s
         return replace(state, end=state.k + self.rule.last_steps, check=check)
 
     def _read_all(self, state: Steps) -> Steps:

@@ -31,14 +31,14 @@ class NewtonRule:
     """Steps of the second phase, over which the rest is shared equally."""
     still_moves: float = 5.0
     """Standard deviations by which a gradient must differ from noise for a phase to go on."""
-    checked_after: int = 2
+    checked_after: int = 3
     """Steps of the second phase after which the growth of the curvature is looked at."""
     sharper: float = 1.5
     """Factor; a curvature that has grown by it is a sign of nearly noiseless inliers."""
     more_steps: int = 40
     """Steps that then follow: each one gains digits."""
-    last_few: int = 1
-    """Steps that follow otherwise: one precise step finds as much as several."""
+    last_few: int = 2
+    """Steps that follow otherwise: a few precise steps find as much, and each reads all rows."""
     cut_from: int = 5
     """Steps after which far rows are left out."""
     cut: float = 3.0

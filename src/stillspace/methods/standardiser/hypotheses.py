@@ -125,21 +125,19 @@ class Hypotheses:
         The hypotheses of a column stand in the order of their weights.
         """
         k = max(int(np.count_nonzero(weights > _LIGHT, axis=1).max()), 1)
-        laws, weights = self[:, :k], weights[:, :k, None, None]
+        laws, weights = self[:, :k], weights[:, :k]
+        # A law without weight would stretch the outer quantiles to where it lies.
+        counts = weights > np.minimum(_LIGHT, weights[:, :1] / 2.0)
         with np.errstate(over="ignore"):
             x = (laws.center[..., None] + laws.scale[..., None] * _QUANTILES)[:, :, None]
-            if np.any((8.0 * laws.reach > laws.scale) & (weights[:, :, 0, 0] > 0.0)):
+            if np.any((8.0 * laws.reach > laws.scale) & counts):
                 x = x + laws.reach[:, :, None, None] * _PLACES[:, None]
-        weights = weights * (laws.side[:, :, None, None] * _QUANTILES >= 0.0)
-        weights = np.broadcast_to(weights, x.shape).reshape(len(x), -1)
-        x = x.reshape(len(x), -1)
-        found = []
-        for own, weight, order in zip(x, weights, np.argsort(x, axis=1), strict=True):
-            sorted_weights = weight[order]
-            mass = np.cumsum(sorted_weights)
-            middles = mass - sorted_weights / 2.0
-            found.append(np.interp(levels * mass[-1], middles, own[order]))
-        return found
+        own_side = laws.side[:, :, None, None] * _QUANTILES >= 0.0
+        weight = np.broadcast_to(weights[:, :, None, None] * own_side, x.shape)
+        return [
+            _quantiles_of(x[i][some].ravel(), weight[i][some].ravel(), levels)
+            for i, some in enumerate(counts)
+        ]
 
     def split(self, edges: FloatArray) -> Hypotheses:
         """Return boxes of centres no wider than their scale, or half their bins' width."""
@@ -169,6 +167,14 @@ class Hypotheses:
         other = np.where(shared, prior, -np.inf)
         low = replace(self, octave=octave, prior=prior)
         return Hypotheses.joined([low, replace(self, octave=self.octave + step / 4.0, prior=other)])
+
+
+def _quantiles_of(x: FloatArray, weights: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return quantiles of weighted points."""
+    order = np.argsort(x)
+    ordered = weights[order]
+    mass = np.cumsum(ordered)
+    return np.asarray(np.interp(levels * mass[-1], mass - ordered / 2.0, x[order]))
 
 
 def _numbered(counts: IntArray) -> tuple[IntArray, IntArray]:
