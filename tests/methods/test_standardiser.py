@@ -280,14 +280,15 @@ def test_missing_cells_and_outliers_do_not_move_the_scale(rng):
     assert np.all(np.abs(np.log2(scale / 3.0)) < 1.5)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.5])
-def test_centre_and_scale_are_those_of_the_present_cells(rng, missing):
-    """Five values: half of the cells missing must not spread over the bins between them."""
-    X = rng.choice([1.0, 2.0, 3.0, 4.0, 5.0], (40_000, 4), p=[0.08, 0.2, 0.44, 0.2, 0.08])
-    X[rng.random(X.shape) < missing] = np.nan
-    center, scale = found(X, mu=2.0)
+@pytest.mark.parametrize("missing", [0.0, 0.6])
+def test_centre_and_scale_are_those_of_the_present_cells(missing):
+    """Four values: missing cells must not spread over the bins between them."""
+    drawn = np.random.default_rng(0)
+    X = drawn.choice([1.0, 2.0, 3.0, 4.0], (20_000, 4), p=[0.05, 0.25, 0.3, 0.4])
+    X[drawn.random(X.shape) < missing] = np.nan
+    center, scale = found(X, mu=0.6)
     np.testing.assert_allclose(center, 3.0, atol=0.1)
-    np.testing.assert_allclose(scale, 1.19, atol=0.25)
+    np.testing.assert_allclose(scale, 1.19, atol=0.1)
 
 
 def test_a_missing_code_is_known_in_float32_too(rng):
