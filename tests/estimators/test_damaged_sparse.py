@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA, RobustPCA
-from stillspace.estimators import _private
+from stillspace.estimators import _planning
 from stillspace.estimators._sparse import check_sparse
 
 SECRET = 918273.645
@@ -206,7 +206,7 @@ def test_damaged_sparse_arrays_get_one_sentence_and_nothing_is_charged(name, tmp
 
     X = table()
     fitted = [RobustPCA(2, algorithm="pca").fit(X), PrivatePCA(2, center=None).fit(X)]
-    monkeypatch.setattr(_private, "plan_fit", never)  # the charge follows the plan
+    monkeypatch.setattr(_planning, "plan_fit", never)  # the charge follows the plan
     budget = Budget(tmp_path / "ledger", 3.0, 1e-5)
     hidden = {"neighboring_relation": "add-or-remove-one", "public_size": 50}
     told = Counter()

@@ -21,6 +21,7 @@ from stillspace._model_files import RefusedError
 from stillspace._typing import FloatArray
 from stillspace.methods import stages
 from stillspace.methods.certificate import CertificateMethod
+from stillspace.methods.division import DivisionRule
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.newton.chosen import ChosenNewton
 from stillspace.methods.newton.method import DampedNewton
@@ -94,6 +95,7 @@ _OTHERS: Classes = (
     *_frozen_in(starts),
     OutlierLook,
     UnitsAgain,
+    DivisionRule,
     LookRule,
     NewtonRule,
 )
