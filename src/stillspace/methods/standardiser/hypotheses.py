@@ -32,9 +32,9 @@ MOST_PARTS = 128
 
 _QUANTILES = np.array([-2.1131, -1.0395, -0.5428, -0.1711, 0.1711, 0.5428, 1.0395, 2.1131])
 """Places that stand for a t law when bins are chosen: its quantiles at 1/16, 3/16, …"""
-_PLACES = np.array([-0.5, 0.5])
+_PLACES = np.array([-0.75, -0.25, 0.25, 0.75])
 """Places that stand for a box of centres, in units of its reach."""
-_LIGHT = 1e-3
+_LIGHT = 1e-4
 """Hypotheses below this weight do not take part when bins are chosen."""
 _FARTHEST = 1e18
 """Farther from its centre a law has no mass that a number could hold; the square is a float32."""
