@@ -129,7 +129,7 @@ class OutlierMap:
         check_leave(fit, rows_may_be_seen)
         X = _checked(fit, X)
         scores, orthogonal = _split(fit, X)
-        if self.across is not None:
+        if self.across is not None and self.shift is not None:
             orthogonal = _lengths(_coordinates(fit, X, self.across, orthogonal) - self.shift)
         found = _mahalanobis(scores / self.unit, self.location / self.unit, self.scatter)
         return replace(self, score_distance=found, orthogonal_distance=orthogonal)
@@ -229,7 +229,7 @@ def _few_rows(
     inside = np.zeros(len(scores), dtype=bool)
     Z = scores if exact else np.column_stack([scores, R])
     inside[counts] = clean_rows(Z[counts], central[counts])
-    others = np.count_nonzero(inside) - 1
+    others = int(np.count_nonzero(inside)) - 1
     location, scatter = mean_and_covariance(scores[inside])
     found = {
         "score_distance": np.sqrt(squares_from_others(scores, inside)),

@@ -39,7 +39,7 @@ def clean_rows(Z: FloatArray, central: FloatArray) -> _Mask:
         m += 1
         inside = _least(d, m)
     for _ in range(_ROUNDS):
-        new = squares_from_others(Z, inside) <= square_limit(inside.sum() - 1, p, level)
+        new = squares_from_others(Z, inside) <= square_limit(int(inside.sum()) - 1, p, level)
         if new.sum() < max(n // 2, p + 2) or np.array_equal(new, inside):
             break
         inside = new
@@ -51,7 +51,7 @@ def centrality(scores: FloatArray, orthogonal: FloatArray, counts: _Mask) -> Flo
     about = np.abs(scores - np.median(scores[counts], axis=0))
     along = np.linalg.norm(about / np.maximum(np.median(about[counts], axis=0), 1e-300), axis=1)
     parts = [d / max(float(np.quantile(d[counts], 0.25)), 1e-300) for d in (along, orthogonal)]
-    return np.maximum(*parts)
+    return np.asarray(np.maximum(*parts))
 
 
 def squares_from_others(Z: FloatArray, inside: _Mask) -> FloatArray:
