@@ -174,7 +174,7 @@ def start_of(sample: Sample, found: Found, counts: npt.NDArray[np.bool_], V: Flo
     far_out = found.far_out
     if far_out is not None and sample.space is not None:
         middle = sample.vectors(far_out.middle[:, None])[0]
-        far_out = far_out.along(sample.vectors(far_out.directions.T), middle)
+        far_out = far_out.along(sample.vectors(far_out.basis).T, middle)
     return Start(
         center,
         np.linalg.qr(start.T)[0].T,
