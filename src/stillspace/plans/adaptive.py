@@ -27,6 +27,10 @@ from stillspace.rows.maps import SPHERE, View
 _SAFE = 1.0 - 2.0**-40
 """What a share's μ is multiplied with, so that shares which add up to 1 but for rounding fit."""
 
+PART_MARGIN = 2.0**-12
+"""By how much a share's μ is lowered where a part of the rows is read: room for what rounding
+moves in the sums of the other parts (`CeilingLedger`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
@@ -38,15 +42,24 @@ class Allowance:
     """The public number of rows."""
     relation: Relation = "replace-one"
     rows_per_person: int = 1
+    resumable: bool = False
+    """Whether another process may go on with the run. It would not know this one's division."""
 
     def part(self, share: float) -> Allowance:
         """Return the allowance of a method that gets this share of μ²."""
         return replace(self, mu=self.mu * sqrt(share))
 
-    @property
-    def divides(self) -> bool:
-        """Whether releases may read parts of the rows by their numbers (`RowPart`)."""
-        return self.relation == "replace-one" and self.rows_per_person == 1
+    def divides(self, query: Query, parts: int) -> bool:
+        """Whether releases of a query may read so many parts of the rows (`RowPart`).
+
+        A person with several rows may be in several parts. In tables of more than about 10⁹ rows
+        rounding may need more room than `PART_MARGIN`.
+        """
+        if self.resumable or self.rows_per_person > 1:
+            return False
+        event = self.release(query).within(self.mu).event(0)
+        assert isinstance(event, GaussianEvent)
+        return parts * (event.slack / event.sensitivity(self.relation)) ** 2 <= PART_MARGIN
 
     def release(self, query: Query, sampling: All | RowPart = ALL) -> Release:
         """Return a release without noise yet."""
@@ -69,7 +82,7 @@ class Ask:
     whole: bool = False
     """Whether `through` is all that is done to a raw row, in place of the plan's view."""
     sampling: All | RowPart = ALL
-    """Which rows this pass reads: a public choice."""
+    """Which rows this pass reads: all, or those of one secret part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +192,7 @@ class AdaptivePlan:
 
         Under the plan's own relation its μ is the ceiling. Every query has norm bound ≤
         difference bound ≤ 2 · norm bound. So a run kept under add-or-remove-one has at most twice
-        the μ under replace-one. One kept under replace-one has at most the same under the other,
-        unless it reads parts of the rows: then nothing is said about the other.
+        the μ under replace-one. One kept under replace-one has at most the same under the other.
         """
         mu = self.allowance.mu
         replaced = self.relation == "replace-one"
@@ -240,9 +252,10 @@ class AdaptivePlan:
     def joint_release(self, ask: Ask) -> JointRelease:
         """Return the release of one pass, each query with just the noise that its share buys."""
         allowance = self.allowance
+        safe = _SAFE if isinstance(ask.sampling, All) else 1.0 - PART_MARGIN
         return JointRelease(
             tuple(
-                allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * _SAFE)
+                allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * safe)
                 for query, share in ask.shares
             )
         )
