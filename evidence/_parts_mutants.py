@@ -38,8 +38,8 @@ PARTS = [
     Mutant(
         "shares of parts leave no room for rounding in the other parts",
         "plans/adaptive.py",
-        "safe = _SAFE if isinstance(ask.sampling, All) else 1.0 - PART_MARGIN",
-        "safe = 1.0",
+        "safe = 1.0 - PART_MARGIN",
+        "safe = _SAFE",
         tests=_TESTS,
     ),
     Mutant(
@@ -87,8 +87,8 @@ PARTS = [
     Mutant(
         "parts with several rows per person",
         _LEDGER,
-        "if event.rows_per_person != 1:",
-        "if False:",
+        'if self.relation != "replace-one" or event.rows_per_person != 1:',
+        'if self.relation != "replace-one":',
         tests=_TESTS,
     ),
     Mutant(
@@ -118,5 +118,61 @@ PARTS = [
         'return None if getattr(rows, "in_memory", False) else rows.n_columns',
         "return rows.n_columns",
         tests=("tests/rows/test_pairs.py",),
+    ),
+    Mutant(
+        "parts where rows are added or removed",
+        _LEDGER,
+        'if self.relation != "replace-one" or event.rows_per_person != 1:',
+        "if event.rows_per_person != 1:",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "several releases at once are charged once",
+        _LEDGER,
+        "cost = count * event.squared_mu(self.relation)",
+        "cost = event.squared_mu(self.relation)",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "rounding in several parts is looked at in one",
+        "plans/adaptive.py",
+        "return parts * ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN",
+        "return ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "a coarse lattice is no reason not to divide",
+        "plans/adaptive.py",
+        "(release.rounding + lattice) / unit",
+        "release.rounding / unit",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "parts of pairs beside parts of rows",
+        _RUN,
+        "if asked.rows.n_rows != rows.n_rows:",
+        "if False:",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "blocks that vote are sorted",
+        "run/tested.py",
+        "for block in np.array_split(order, plan.n_blocks)",
+        "for block in map(np.sort, np.array_split(order, plan.n_blocks))",
+        tests=("tests/test_ptr.py",),
+    ),
+    Mutant(
+        "large selections are in the order of the table",
+        "kernels/choice.py",
+        "rng.permutation(np.delete(everything, parts[k]))",
+        "np.delete(everything, parts[k])",
+        tests=("tests/parts/test_sampling.py",),
+    ),
+    Mutant(
+        "ascending blocks are not taken off delta",
+        "plans/tested.py",
+        "        delta *= 1.0 - ASCENDING\n",
+        "",
+        tests=("tests/test_ptr.py",),
     ),
 ]

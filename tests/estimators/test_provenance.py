@@ -47,7 +47,7 @@ PICTURES = {"summaries": ("scores", "scree")}
 
 CASES = {
     "auto": (PrivateRobustPCA, "clean", {}),
-    "parts": (PrivateRobustPCA, "clean", {"epsilon": 20.0, **HIDDEN}),
+    "parts": (PrivateRobustPCA, "clean", {"epsilon": 20.0}),
     "dp-newton": (PrivateRobustPCA, "clean", {"algorithm": "dp-newton", **HIDDEN}),
     "dp-pca": (PrivateRobustPCA, "clean", {"algorithm": "dp-pca", **BOTH}),
     "ptr": (PrivateRobustPCA, "exact", {"algorithm": "ptr", "n_components": 1, "epsilon": 5.0}),

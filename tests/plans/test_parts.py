@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chi2
 
+from stillspace import run as run_module
 from stillspace.audit.neighbours import Neighbours
 from stillspace.audit.scores import WhiteBox
 from stillspace.exceptions import LedgerError, NotAccountedError
@@ -21,12 +22,20 @@ from stillspace.methods.spectrum import Moment
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import AngleCounts, FourthMoment, Glad, SecondMoment
 from stillspace.parts.sampling import All, Division, Poisson, RowPart
-from stillspace.plans.adaptive import PART_MARGIN, AdaptivePlan, Allowance, Ask, Outcome
+from stillspace.plans.adaptive import (
+    LEAST_SHARE,
+    PART_MARGIN,
+    AdaptivePlan,
+    Allowance,
+    Ask,
+    Outcome,
+)
 from stillspace.plans.ledger import CeilingLedger, Ledger
 from stillspace.plans.release import JointRelease, Release
 from stillspace.rows import FileRows, Layout, MemoryRows, Sphere
 from stillspace.rows.sums import stretches
 from stillspace.run import run
+from stillspace.run.executors import Observers
 from stillspace.run.journal import Journal
 from stillspace.run.journal_file import JournalFile
 from tests.conftest import random_basis, unit_rows
@@ -237,34 +246,72 @@ def test_parts_of_two_divisions_overlap_and_are_refused(rows):
         run(plan_of((part_of(0), 0.1), (part_of(1, 5), 0.1)), rows, seeded_generator(0))
 
 
-def test_parts_need_one_row_per_person(rows):
-    with pytest.raises(LedgerError, match="one row per person"):
-        run(plan_of((part_of(0), 0.1), rows_per_person=2), rows, seeded_generator(0))
+def test_parts_need_replace_one_and_one_row_per_person(rows):
+    for facts in ({"rows_per_person": 2}, {"relation": "add-or-remove-one"}):
+        plan = plan_of((part_of(0), 0.1), **facts)
+        assert not plan.allowance.divides(2, Glad(D, R))
+        with pytest.raises(LedgerError, match="one row per person"):
+            run(plan, rows, seeded_generator(0))
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "add-or-remove-one"])
-def test_rounding_of_the_other_parts_has_room(rows, relation):
+def test_rounding_of_the_other_parts_has_room(rows):
     """Shares that add up to 1 fit under the ceiling, with what another order of the rows moves."""
     asked = [(All(), 0.4), *((part_of(k % 8, 8), 0.3) for k in range(16))]
-    plan = plan_of(*asked, relation=relation)
+    plan = plan_of(*asked)
     assert run(plan, rows, seeded_generator(0)).n_iter == len(asked)
-    assert plan.allowance.divides(Glad(D, R), 8)
+    assert plan.allowance.divides(8, Glad(D, R))
+    with pytest.raises(ValueError, match="share of at least"):
+        run(plan_of((part_of(0), 1e-4)), rows, seeded_generator(0))
+
+
+def test_several_releases_at_once_are_charged_several_times():
+    plan = plan_of()
+    event = plan.allowance.release(Glad(D, R)).within(sqrt(0.1)).event(0)
+    for read in (All(), part_of(0)):
+        once, thrice = ledger_of(plan), ledger_of(plan)
+        for _ in range(3):
+            once.record(event, read=read)
+        thrice.record(event, 3, read)
+        assert (once.whole, once.parts) == (thrice.whole, thrice.parts)
+        assert once.spent > 0
+
+
+def test_parts_of_pairs_and_parts_of_rows_are_not_disjoint(rows):
+    """Half as many rows behind the view of a stage: a part of them is none of the table's."""
+
+    @dataclass(frozen=True)
+    class AsksBoth(AsksParts):
+        def ask(self, state):
+            found = super().ask(state)
+            whole = {"whole": True, "through": (Sphere(),)} if len(state) == 1 else {}
+            return found if found is None else replace(found, **whole)
+
+    plan = AdaptivePlan("asks", AsksBoth(((part_of(0), 0.1), (part_of(1), 0.1))), N, mu=1.0)
+    raw = MemoryRows.of(np.zeros((2 * N, D)))
+    with pytest.raises(NotAccountedError, match="not disjoint"):
+        run_module.run_adaptive(plan, rows, seeded_generator(0), ledger_of(plan), Observers(), raw)
 
 
 @pytest.mark.parametrize(
-    ("n", "query", "fits"),
+    ("n", "mu", "query", "fits"),
     [
-        (10**6, Glad(50, 5), True),
-        (10**9, Glad(50, 5), True),
-        (6 * 10**7, Glad(10_000, 50), False),
+        (10**6, 0.2, Glad(50, 5), True),
+        (10**9, 0.2, Glad(50, 5), True),
+        (5 * 10**9, 1.01, Glad(20, 2), True),  # sums of the least share fit on the lattice
+        (6 * 10**7, 0.2, Glad(10_000, 50), False),  # rounding of sums
+        (10**8, 1e-4, FourthMoment(64, 44), False),  # rounding to the lattice
     ],
 )
-def test_tables_are_divided_only_where_rounding_has_room(n, query, fits):
-    allowance = Allowance(0.2, n)
-    event = allowance.release(query).within(0.2).event(0)
+def test_tables_are_divided_only_where_rounding_has_room(n, mu, query, fits):
+    """At the least share, where B is largest beside what a release costs."""
+    allowance = Allowance(mu, n)
+    event = allowance.release(query).within(mu * sqrt(LEAST_SHARE)).event(0)
     moved, own = (event.slack / event.sigma) ** 2, float(event.squared_mu("replace-one"))
     assert (own * (1.0 - PART_MARGIN) ** 2 + 8 * moved <= own) is fits
-    assert allowance.divides(query, 8) is fits
+    assert allowance.divides(8, query) is fits
+    large = Moment(np.diag([0.5, 0.3, *[0.2 / 4] * 4]), 0.1, 1e-7)
+    part = DIVISION.first_part(allowance, large, 2, Glad(6, 2), query)
+    assert isinstance(part, RowPart) is fits
 
 
 def test_a_part_costs_as_much_as_all_rows():
@@ -358,6 +405,7 @@ def test_the_first_phase_reads_part_after_part_and_pays_once_for_a_round(rng):
 @pytest.mark.parametrize(
     ("n", "mu", "options"),
     [
+        (N, 5.0, {"relation": "add-or-remove-one"}),
         (N, 5.0, {"rows_per_person": 2}),
         (N, 5.0, {"least_cells": N * D + 1}),  # a small table
         (N, 0.03, {}),  # a weak signal
@@ -372,11 +420,15 @@ def test_who_may_not_use_parts_reads_all_rows(rng, n, mu, options):
 def test_a_large_table_is_divided():
     n = DIVISION.least_cells // D + 1
     moment = Moment(np.diag([0.5, 0.3, 0.05, 0.05, 0.05, 0.05]), 0.1, 1e-4)
-    part = DIVISION.first_part(Allowance(0.2, n), moment, R)
+    part = DIVISION.first_part(Allowance(0.2, n), moment, R, Glad(D, R))
     assert (part.parts, part.number) == (DIVISION.most_parts, 0)
-    assert DIVISION.first_part(Allowance(0.2, n - 1), moment, R) == All()
-    assert DIVISION.first_part(Allowance(0.2, n, "add-or-remove-one"), moment, R) == part
-    assert DIVISION.first_part(Allowance(0.2, n, resumable=True), moment, R) == All()
+    for allowance in (
+        Allowance(0.2, n - 1),
+        Allowance(0.2, n, "add-or-remove-one"),
+        Allowance(0.2, n, rows_per_person=2),
+        Allowance(0.2, n, resumable=True),
+    ):
+        assert DIVISION.first_part(allowance, moment, R, Glad(D, R)) == All()
 
 
 @pytest.mark.parametrize("smallest_group", [0.5, 0.0])

@@ -287,8 +287,8 @@ class PrivateEstimator(SubspaceEstimator):
         ]
         if paired(plan.view) and pair_block(n, columns) < n:
             stated.append(
-                "the order of the rows is public, because rows of this file are paired by their "
-                "place: the table was not sorted by what its rows hold"
+                "the order of the rows is public, because rows that are not in memory are paired "
+                "by their place: the table was not sorted by what its rows hold"
             )
         given_vectors = any(
             not (v is None or isinstance(v, str)) for v in (self.center, self.scale)

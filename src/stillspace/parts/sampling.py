@@ -14,7 +14,11 @@ from stillspace.privacy.events import SamplingName
 
 @dataclass(frozen=True, slots=True)
 class Selections:
-    """The row numbers of several iterations, one after the other, in no order."""
+    """The row numbers of several iterations, one after the other.
+
+    Their order is as random as their choice, and rows are added up in it. So the law of a sum does
+    not depend on the order of the table, to the last bit.
+    """
 
     offsets: IntArray
     """Iteration i has `chosen[offsets[i]:offsets[i + 1]]`."""
@@ -42,22 +46,9 @@ class Sampling(Protocol):
     def draws(self, n_rows: int, count: int, rng: np.random.Generator) -> Selections | None:
         """Return `count` independent selections, or None for all rows."""
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> IntArray | None:
-        """Return the selected row numbers, sorted, or None for all rows."""
-
-
-class _Drawn:
-    """One selection is the first of one, sorted: cold storage is read from front to back."""
-
-    __slots__ = ()
-
-    def draw(self: Sampling, n_rows: int, rng: np.random.Generator) -> IntArray | None:
-        selections = self.draws(n_rows, 1, rng)
-        return None if selections is None else np.sort(selections[0])
-
 
 @dataclass(frozen=True, slots=True)
-class All(_Drawn):
+class All:
     """Every row, every step."""
 
     name: ClassVar[SamplingName] = "all"
@@ -73,7 +64,7 @@ class All(_Drawn):
 
 
 @dataclass(frozen=True, slots=True)
-class RowPart(_Drawn):
+class RowPart:
     """One of `parts` disjoint parts of the rows. Which rows it has is secret (`Division`).
 
     A row outside the part has the term 0, so the sum has the bounds of a sum over all rows.
@@ -127,7 +118,7 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson(_Drawn):
+class Poisson:
     """Each row on its own with probability `rate`."""
 
     rate: float
@@ -159,7 +150,7 @@ class Poisson(_Drawn):
 
 
 @dataclass(frozen=True, slots=True)
-class _FixedSize(_Drawn):
+class _FixedSize:
     batch_size: int
     population: int
     name: ClassVar[SamplingName]

@@ -27,6 +27,9 @@ from stillspace.rows.maps import SPHERE, View
 _SAFE = 1.0 - 2.0**-40
 """What a share's μ is multiplied with, so that shares which add up to 1 but for rounding fit."""
 
+LEAST_SHARE = 2.0**-12
+"""The least share of μ² that a release of a part may have: below, its lattice would be coarse."""
+
 PART_MARGIN = 2.0**-12
 """By how much a share's μ is lowered where a part of the rows is read: room for what rounding
 moves in the sums of the other parts (`CeilingLedger`)."""
@@ -49,17 +52,20 @@ class Allowance:
         """Return the allowance of a method that gets this share of μ²."""
         return replace(self, mu=self.mu * sqrt(share))
 
-    def divides(self, query: Query, parts: int) -> bool:
-        """Whether releases of a query may read so many parts of the rows (`RowPart`).
+    def divides(self, parts: int, *queries: Query) -> bool:
+        """Whether releases of these queries may read so many parts of the rows (`RowPart`).
 
-        A person with several rows may be in several parts. In tables of more than about 10⁹ rows
-        rounding may need more room than `PART_MARGIN`.
+        A person with several rows may be in several parts. Where rounding may need more room than
+        `PART_MARGIN` (very many rows, or hardly any budget) the rows are not divided.
         """
-        if self.resumable or self.rows_per_person > 1:
-            return False
-        event = self.release(query).within(self.mu).event(0)
-        assert isinstance(event, GaussianEvent)
-        return parts * (event.slack / event.sensitivity(self.relation)) ** 2 <= PART_MARGIN
+        alone = self.relation == "replace-one" and self.rows_per_person == 1
+        return alone and not self.resumable and all(self._has_room(parts, q) for q in queries)
+
+    def _has_room(self, parts: int, query: Query) -> bool:
+        release = self.release(query)
+        unit = release.sensitivity()
+        lattice = query.noise.slack(unit / (self.mu * sqrt(LEAST_SHARE)))
+        return parts * ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN
 
     def release(self, query: Query, sampling: All | RowPart = ALL) -> Release:
         """Return a release without noise yet."""
@@ -251,8 +257,12 @@ class AdaptivePlan:
 
     def joint_release(self, ask: Ask) -> JointRelease:
         """Return the release of one pass, each query with just the noise that its share buys."""
-        allowance = self.allowance
-        safe = _SAFE if isinstance(ask.sampling, All) else 1.0 - PART_MARGIN
+        allowance, safe = self.allowance, _SAFE
+        if isinstance(ask.sampling, RowPart):
+            safe = 1.0 - PART_MARGIN
+            if min(share for _, share in ask.shares) < LEAST_SHARE:
+                msg = f"A release of a part of the rows needs a share of at least {LEAST_SHARE}."
+                raise ValueError(msg)
         return JointRelease(
             tuple(
                 allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * safe)

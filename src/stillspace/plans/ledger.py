@@ -95,8 +95,8 @@ class CeilingLedger(Ledger):
         cost = count * event.squared_mu(self.relation)
         if not isinstance(read, RowPart):
             return self.whole + cost, self.parts
-        if event.rows_per_person != 1:
-            msg = "Parts of the rows compose in parallel for one row per person."
+        if self.relation != "replace-one" or event.rows_per_person != 1:
+            msg = "Parts of the rows compose in parallel for replace-one and one row per person."
             raise LedgerError(msg)
         if any(part.parts != read.parts for part in self.parts):
             msg = "All parts of the rows must belong to one division."

@@ -263,7 +263,7 @@ class Release:
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
         bounds = self._bounds
-        z, unit, event = _least_noise(bounds, self._rounding, mu)
+        z, unit, event = _least_noise(bounds, self.rounding, mu)
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, the event alone depends on z.
@@ -353,10 +353,10 @@ class Release:
 
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
-        return self.query.noise.slack(sigma) + self._rounding
+        return self.query.noise.slack(sigma) + self.rounding
 
     @cached_property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
         """What the rounding of terms and sums adds: the part of the slack without the lattice."""
         terms = 2.0 * self.rows_per_person * self.asked.term_error
         return 2.0 * self._summation_error() + terms

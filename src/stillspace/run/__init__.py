@@ -158,6 +158,9 @@ def run_adaptive(
             if journal is not None:
                 msg = "A run with a journal reads all rows: its division is stored nowhere."
                 raise NotAccountedError(msg)
+            if asked.rows.n_rows != rows.n_rows:
+                msg = "Parts of pairs and parts of rows in one run are not disjoint."
+                raise NotAccountedError(msg)
             division = division or Division(ask.sampling.parts, rows.n_rows, rng)
         values = None if journal is None else journal.replayed(joint.releases, 0, ledger)
         draws: tuple[Draw, ...] = (NO_DRAW,)
