@@ -295,7 +295,8 @@ MUTANTS = [
         "run/__init__.py",
         "draws = joint.draw(rows.n_rows, rng, ledger, division)",
         f"unseen = __import__('stillspace.plans.release', fromlist='_').Ledger()\n"
-        f"            draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger, division)",
+        f"            kept = unseen if {AT_CUT} else ledger\n"
+        f"            draws = joint.draw(rows.n_rows, rng, kept, division)",
         tests=contract("test_every_release_is_seen_planned_and_recorded"),
     ),
     Mutant(
@@ -475,7 +476,7 @@ MUTANTS = [
     Mutant(
         "the noise of the look at short pairs has a fixed seed",
         "run/__init__.py",
-        "draws = joint.draw(rows.n_rows, rng, ledger)",
+        "draws = joint.draw(rows.n_rows, rng, ledger, division)",
         f"draws = joint.draw(rows.n_rows, {SEEDED} if {AT_CUT} else rng, ledger)",
         tests=SOURCE,
     ),
