@@ -9,6 +9,9 @@ import numpy as np
 
 Facts = list[tuple[str, str]]
 
+QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
+"""Levels of `distance_quantiles_`."""
+
 
 def facts_of(fit: Any) -> Facts:
     """Return what there is to say of a fitted estimator: public facts and releases.
@@ -70,15 +73,12 @@ def released_words(fit: Any) -> Facts:
     if getattr(fit, "variances_", None) is not None:
         facts.append(("variances", f"{numbers(fit.variances_)} along the components."))
     if getattr(fit, "distance_quantiles_", None) is not None:
-        pairs = zip(_LEVELS, fit.distance_quantiles_, strict=True)
-        words = ", ".join(f"{level} % within {value:.3g}" for level, value in pairs)
+        pairs = zip(QUANTILES, fit.distance_quantiles_, strict=True)
+        words = ", ".join(f"{100 * level:g} % within {value:.3g}" for level, value in pairs)
         facts.append(("distances", f"{words}; of rows of length 1 to the subspace."))
     if getattr(fit, "certificate_", None) is not None:
         facts.append(("certificate", str(fit.certificate_)))
     return facts
-
-
-_LEVELS = ("25", "50", "75", "90", "95", "97.5")
 
 
 def _error(d2: float) -> str:
