@@ -220,9 +220,9 @@ def _finding_units_again(
         return main
     standardiser, holes = _standardiser(columns, wanted, view), affine_of(view).holes
     units = UnitsAgain(standardiser, wanted.center, wanted.scale, holes)
-    with_units: Method = replace(method, look=replace(look, units=units))
+    told: Method = replace(method, look=replace(look, units=units))
     assert isinstance(plan, AdaptivePlan)
-    return replace(main, plan=replace(plan, method=with_units), finds_units_again=True)
+    return replace(main, plan=replace(plan, method=told), finds_units_again=True)
 
 
 def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:
