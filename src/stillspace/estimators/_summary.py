@@ -59,7 +59,7 @@ def released_words(fit: Any) -> Facts:
             "left out",
             f"A group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) lies apart "
             "from the other rows and was left out as outliers. If it is a real minority, the "
-            "result does not describe it; groups='keep' keeps all rows.",
+            "result does not describe it; groups='keep' (--groups keep) keeps all rows.",
         )
         for group in getattr(fit, "left_out_", ())
     ]
@@ -72,10 +72,13 @@ def released_words(fit: Any) -> Facts:
         facts.append(("pairs", words))
     if getattr(fit, "variances_", None) is not None:
         facts.append(("variances", f"{numbers(fit.variances_)} along the components."))
-    if getattr(fit, "distance_quantiles_", None) is not None:
-        pairs = zip(QUANTILES, fit.distance_quantiles_, strict=True)
+    quantiles = getattr(fit, "distance_quantiles_", None)
+    if quantiles is not None:
+        pairs = zip(QUANTILES, quantiles, strict=True)
         words = ", ".join(f"{100 * level:g} % within {value:.3g}" for level, value in pairs)
-        facts.append(("distances", f"{words}; of rows of length 1 to the subspace."))
+        hidden = "Not known: the noise hides all counts."
+        known = f"{words}; of rows of length 1 to the subspace."
+        facts.append(("distances", hidden if np.isnan(quantiles).any() else known))
     if getattr(fit, "certificate_", None) is not None:
         facts.append(("certificate", str(fit.certificate_)))
     return facts
@@ -86,7 +89,8 @@ def _error(d2: float) -> str:
     if isnan(d2):
         return ""
     angle = degrees(sqrt(max(d2, 0.0)))
-    return f"Estimated d² ≈ {d2:.2g}, up to about {2 * d2:.2g}: a turn by about {angle:.2g}°. "
+    size = f"d² ≈ {d2:.2g}, up to about {2 * d2:.2g}"
+    return f"Noise turned the directions by an estimated {angle:.2g}° ({size}). "
 
 
 def column_names(fit: Any) -> list[str]:
