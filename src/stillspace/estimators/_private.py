@@ -20,11 +20,11 @@ from stillspace._checks import (
 )
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
-from stillspace.estimators._files import opened
 from stillspace.estimators._journal import check_private_journal, paid
 from stillspace.estimators._planning import USUAL_MEMORY, planned
 from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._summary import QUANTILES
+from stillspace.estimators._tables import opened
 from stillspace.estimators._validation import (
     check_labels,
     checked_budget,
