@@ -56,7 +56,7 @@ class PhaseTransition(Experiment):
     y: ClassVar[tuple[str, str]]
     shown: ClassVar[tuple[Shown, ...]]
     methods: ClassVar[tuple[str, ...]] = SIX
-    runs: ClassVar[dict[Size, int]] = {"quick": 5, "paper": 50}
+    runs: ClassVar[dict[Size, int]]
     note: ClassVar[str]
 
     @abstractmethod
@@ -186,10 +186,19 @@ def recovery_text(table: Table) -> str:
 
 
 def wins(
-    table: Table, better: str, worse: str, axes: Sequence[str], view: str = OUTPUT
+    table: Table,
+    better: str,
+    worse: str,
+    axes: Sequence[str],
+    view: str = OUTPUT,
+    *,
+    by: float = 0.0,
 ) -> tuple[int, int]:
-    """Return in how many of the settings `better` has the smaller median error, and of how many."""
+    """Return in how many of the settings `better` is better, and of how many.
+
+    Better means that its median error is the smaller one, by more than `by` decades.
+    """
     theirs = {tuple(row[a] for a in axes): error(row, view) for row in pick(table, method=worse)}
     mine = [r for r in pick(table, method=better) if tuple(r[a] for a in axes) in theirs]
-    won = sum(error(row, view) < theirs[tuple(row[a] for a in axes)] for row in mine)
+    won = sum(error(row, view) + by < theirs[tuple(row[a] for a in axes)] for row in mine)
     return won, len(mine)

@@ -76,7 +76,7 @@ def test_theorem_3(rng, r, noise, off):
     for cut in (0.05, 0.3):
         exact = exact_certificate(X, V.T, cut)
         for angle in ANGLES[::12]:
-            S = np.cos(angle) * exact.permeance - exact._alignment(angle, 0.0)
+            S = np.sin(angle) / angle * exact.permeance - exact._alignment(angle, 0.0)
             far = X[np.linalg.norm(X - X @ V @ V.T, axis=1) >= cut]
             for _ in range(40):
                 angles = angle * rng.uniform(0, 1, r) ** rng.choice([0.1, 3.0])
