@@ -19,7 +19,7 @@ from reproduction.experiment import (
     epsilon_text,
     haystack_cells,
 )
-from reproduction.figures import Grid, Look, draw_grids, grid_of
+from reproduction.figures import SECONDS, Grid, Look, draw_grids, grid_of
 from reproduction.statements import DRAWN, VIEWS, error
 from reproduction.tables import OUTPUT, Row, Table, number, pick, summary, values
 from stillspace.theory import predict_recovery
@@ -98,8 +98,9 @@ class PhaseTransition(Experiment):
             y=(self.y[1], list(map(_tick, y[1]))),
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
-            note=f"{self.note} Runs per cell: {count}. Dark: good. Hatched: no run got there, or "
-            f"not run.{f' {BOUNDARY_NOTE}' if shown.methods == SIX else ''}",
+            note=f"{self.note} Runs per cell: {count}. Dark: good. Hatched: "
+            f"{'no run got there, or not run' if shown.look is SECONDS else 'not run'}."
+            f"{f' {BOUNDARY_NOTE}' if shown.methods == SIX else ''}",
             look=shown.look,
         )
 
