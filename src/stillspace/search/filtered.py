@@ -74,10 +74,11 @@ def filtered_search(
     with one_blas_thread():  # many small products: threads would wait for each other
         clumps = find_clumps(S)
         T = S[outside(S, clumps)]
-        far_out: Outlyingness | None = Outlyingness.of(T, rng, columns=columns)
-        central = T[far_out.keeps(T)]
+        measure = Outlyingness.of(T, rng, columns=columns)
+        far_out: Outlyingness | None = measure
+        central = T[measure.keeps(T)]
         if len(central) < (1.0 - CLUMPS.most_share) * len(T):
-            far_out, central = None, T  # outliers are a minority: these rows are none
+            central, far_out = T, None  # outliers are a minority: these rows are none
         used = far_out
         best = _about(_first_center(central, center), central, r, loss, rng)
         if _may_be_nearer(T, central, best, center, rng):
