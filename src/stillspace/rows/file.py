@@ -220,9 +220,16 @@ class FileStored(LoadedFirst):
             part.load(rows, 0, scaling, some, X[done : done + count])
             done += count
 
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks, in the way of rows in memory."""
-        thin, block = self.sparse and scaling.zeros_stay, span.block
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
+        """Add the terms of some jobs, in the way of rows in memory."""
+        for k, span in enumerate(runs.spans()):
+            self._add_job(terms.of_job(k), scaling, factors, span)
+
+    def _add_job(
+        self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> None:
+        thin = self.sparse and jobs.SparseAdder.knows(terms, zeros_stay=scaling.zeros_stay)
+        block = span.block
         if thin:
             block = LONGEST_BLOCK
             adder: Any = jobs.SparseAdder(terms, block)
@@ -231,8 +238,13 @@ class FileStored(LoadedFirst):
         pieces = self._pieces(span.chosen, factors, span.start, span.stop, block)
         for piece, chosen, some in pieces:
             load, cells = stored(piece.X).loader
-            run = jobs.Span(chosen, piece.low, piece.high, block)
-            adder.add(*(() if thin else (load,)), cells, scaling.cells, some, run)
+            if thin:
+                adder.add(
+                    cells, scaling.cells, some, jobs.Span(chosen, piece.low, piece.high, block)
+                )
+            else:
+                runs = jobs.Runs(chosen, np.array([[piece.low, piece.high]]), block)
+                adder.add(load, cells, scaling.cells, some, runs)
         adder.finish()
 
     def _pieces(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.jobs import Measure, Span, filled
+from stillspace.kernels.jobs import Measure, Runs, Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.maps import (
     Affine,
@@ -37,6 +37,7 @@ from stillspace.rows.sums import (
     PartSum,
     each,
     empty_sum,
+    grouped,
 )
 
 _LARGE_SUM = 2**22
@@ -262,20 +263,21 @@ class MemoryRows:
             pass
 
     def _measured(
-        self, wanted: Measure, index: IntArray, job: Job
+        self, wanted: Measure, index: IntArray, job: Job, longest: int = LONGEST_BLOCK
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Yield positions, scores and distances of at most LONGEST_BLOCK rows at a time.
+        """Yield positions, scores and distances of at most `longest` rows at a time.
 
         More rows are measured at once: what is found of a row depends on no other row.
         """
         start, stop = job
         block = Layout.of(self.n_columns, self.n_columns).block
         length = max(self._several() // LONGEST_BLOCK, 1) * LONGEST_BLOCK
+        step = max(min(longest, length) // LONGEST_BLOCK, 1) * LONGEST_BLOCK
         for first in range(start, stop, length):
             span = Span(index, first, min(first + length, stop), block)
             Y, distances = self._source.measure(wanted, self._scaling, self._factors, span)
-            for at in range(0, span.stop - first, LONGEST_BLOCK):
-                here = slice(at, at + LONGEST_BLOCK)
+            for at in range(0, span.stop - first, step):
+                here = slice(at, at + step)
                 yield first + at, Y[:, here], distances[here]
 
     def _several(self) -> int:
@@ -312,21 +314,29 @@ class MemoryRows:
         query = _with_code_as_stored(query, self._source.dtype)
         layout = Layout.of(self.n_columns, prod(query.shape))
 
+        def job_sums(group: list[Job]) -> FloatArray:
+            """Return the sums of some jobs: compiled code adds them up without a stop between."""
+            out = np.zeros((len(group), *query.shape))
+            terms = query.terms(point, out)
+            if terms is None:
+                for k, job in enumerate(group):
+                    out[k] = job_sum(job)
+            else:
+                runs = Runs(index, np.array(group, dtype=np.int64), layout.block)
+                self._source.add(terms, self._scaling, self._factors, runs)
+            return out
+
         def job_sum(job: Job) -> FloatArray:
             out = np.zeros(query.shape)
-            terms = query.terms(point, out)
-            if terms is not None:
-                span = Span(index, *job, layout.block)
-                self._source.add(terms, self._scaling, self._factors, span)
-                return out
             cells = self._as_stored(index, job) if hasattr(query, "add_cells") else None
             if cells is not None:
                 query.add_cells(cells, out)  # type: ignore[attr-defined]
                 return out
             wanted = query.measure(point) if hasattr(query, "measure") else None
             if wanted is not None:
+                longest = getattr(query, "longest", LONGEST_BLOCK)
                 with np.errstate(all="ignore"):
-                    for _, Y, distances in self._measured(wanted, index, job):
+                    for _, Y, distances in self._measured(wanted, index, job, longest):
                         query.add_measured(Y, distances, point, out)  # type: ignore[attr-defined]
                 return out
             with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
@@ -336,8 +346,8 @@ class MemoryRows:
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
         total = empty_sum(query.shape, query.norm_bound, first)
-        for part in each(job_sum, jobs, most):
-            total.add(part)
+        for parts in each(job_sums, grouped(jobs, prod(query.shape)), most):
+            total.add_all(parts)
         return total
 
     def _as_stored(self, index: IntArray, job: Job) -> AnyArray | None:

@@ -286,23 +286,24 @@ class _Gradient:
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         """Return what the kernel needs."""
-        more = np.empty(0)
+        more = np.empty((*out.shape[:-2], 0))
         return kernels.Terms(kernels.GLAD, point, 2.0**-26, out, more, np.inf, np.inf, _NEAR)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A second moment, which BLAS adds."""
+    """A second moment, which a compiled kernel adds."""
 
     shape: tuple[int, int]
     norm_bound = 1.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
         """Add a block."""
-        out += XT @ XT.T
+        kernels.add_block(self.terms(XT, out), XT)
 
-    def terms(self, point: FloatArray, out: FloatArray) -> None:
-        """There is no compiled run of blocks."""
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:  # noqa: ARG002
+        """Return what the kernel needs."""
+        return kernels.moment_terms(self.shape[0], out)
 
 
 @cache
