@@ -251,7 +251,7 @@ class ClusterRows:
                 at, end = jobs[first][0], jobs[last - 1][1]
             mine = [(start - at, stop - at) for start, stop in jobs[first:last]]
             chosen = index if rows is None else rows[at:end] - low
-            tasks[part] = (mine, first, chosen)
+            tasks[part] = (mine, first, worker.marked(chosen))
         return tasks
 
     @property
