@@ -63,7 +63,9 @@ def write(path: Path, n: int, D: int) -> None:
             for _ in range(2):  # chromosomes
                 calls[:, :D] += rng.random((len(group), D), dtype=np.float32) < frequencies[group]
             four = codes[calls].reshape(len(group), -1, 4)
-            (four << np.array([0, 2, 4, 6], dtype=np.uint8)).sum(axis=2, dtype=np.uint8).tofile(file)
+            (four << np.array([0, 2, 4, 6], dtype=np.uint8)).sum(axis=2, dtype=np.uint8).tofile(
+                file
+            )
     path.with_suffix(".fam").write_text("i i 0 0 0 0\n" * n)
     path.with_suffix(".bim").write_text("1 v 0 0 A C\n" * D)
 

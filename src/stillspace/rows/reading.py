@@ -76,7 +76,10 @@ class WindowReader:
     def __init__(self, source: RowSource, memory: int) -> None:
         self._source = source
         size = min(int(memory * WINDOW_SHARE), LARGEST_WINDOW)
-        chunk, heaviest = max(int(getattr(source, "chunk", 1)), 1), getattr(source, "heaviest", None)
+        chunk, heaviest = (
+            max(int(getattr(source, "chunk", 1)), 1),
+            getattr(source, "heaviest", None),
+        )
 
         def whole(rows: int) -> int:  # no chunk is read twice
             return max(rows - rows % chunk if rows > chunk else rows, 1)

@@ -145,7 +145,8 @@ class CsrSource(_Held):
     def heaviest(self, rows: int) -> int:
         """Return the bytes of the heaviest window of so many rows: some rows store more cells."""
         edges = [*np.asarray(self._limits[::rows]).tolist(), self._data.shape[0]]
-        return max(high - low for low, high in pairwise(edges)) * self._per_cell + 8 * rows
+        most = max(high - low for low, high in pairwise(edges))
+        return int(most) * self._per_cell + 8 * rows
 
     def _rows(self, start: int, stop: int) -> Any:
         limits = np.asarray(self._limits[start : stop + 1]).astype(np.int64)
