@@ -108,16 +108,19 @@ class RowTable:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice | IntArray | tuple[slice, slice]) -> Any:
+    def __getitem__(self, rows: slice | IntArray | tuple[slice | IntArray, slice]) -> Any:
         """Return rows of a slice without a step, or of an array of row numbers.
 
-        `table[:, a:b]` are columns of all rows.
+        `table[:, a:b]` are columns of all rows, `table[numbers, a:b]` of chosen rows.
         """
         if isinstance(rows, tuple):
+            limits = rows[1].indices(self.shape[1])[:2]
+            if not isinstance(rows[0], slice):
+                return self._columns_of(np.asarray(rows[0], dtype=np.int64), *limits)
             if rows[0] != slice(None):
                 msg = "Columns of a file are sliced for all rows."
                 raise ValueError(msg)
-            return self._columns(*rows[1].indices(self.shape[1])[:2])
+            return self._columns(*limits)
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step != 1:
@@ -142,6 +145,15 @@ class RowTable:
         ]
         return joined(parts)
 
+    def _columns_of(self, numbers: IntArray, start: int, stop: int) -> Any:
+        """Return columns of chosen rows."""
+        columns = getattr(self.source, "columns", None)
+        return self[numbers][:, start:stop] if columns is None else columns(start, stop, numbers)
+
+    def chosen(self, numbers: IntArray) -> Any:
+        """Return some rows: as they are if columns of them can be read later, else in memory."""
+        return ChosenRowsOf(self, numbers) if hasattr(self.source, "columns") else self[numbers]
+
     def _run(self, start: int, stop: int) -> Any:
         if start == stop:
             return np.empty((0, self.shape[1]), dtype=self.dtype)
@@ -154,6 +166,23 @@ class RowTable:
     def as_rows(self) -> FileRows:
         """Return the rows as a fit takes them."""
         return FileRows(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenRowsOf:
+    """Some rows of a table in a file, in any order, whose columns are read whenever needed."""
+
+    table: RowTable
+    numbers: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chosen rows and of columns."""
+        return len(self.numbers), self.table.shape[1]
+
+    def __getitem__(self, which: tuple[slice, slice]) -> Any:
+        """Return columns of all chosen rows: `[:, a:b]`."""
+        return self.table[self.numbers[which[0]], which[1]]
 
 
 NUMBERS_PER_ROW = 4
@@ -175,9 +204,10 @@ class CodedSource(OtherSource):
         """Return chosen rows."""
         return self._coded(self.source.take(numbers))
 
-    def columns(self, start: int, stop: int) -> Any:
-        """Return columns of all rows."""
-        return self._coded(RowTable(self.source)[:, start:stop])
+    def columns(self, start: int, stop: int, rows: IntArray | None = None) -> Any:
+        """Return columns of all or chosen rows."""
+        table = RowTable(self.source)
+        return self._coded(table[:, start:stop] if rows is None else table[rows, start:stop])
 
     def _coded(self, rows: Any) -> Any:
         cells = rows.data if sparse.issparse(rows) else rows
