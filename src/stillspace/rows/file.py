@@ -29,7 +29,7 @@ from stillspace.rows.stored import (
     Stored,
     stored,
 )
-from stillspace.rows.sums import LONGEST_BLOCK, stretches
+from stillspace.rows.sums import LONGEST_BLOCK, Job, Layout, stretches
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
@@ -243,7 +243,7 @@ class FileStored(LoadedFirst):
     ) -> None:
         """Fill `X` (b, width) with scaled rows."""
         b, done = len(X), 0
-        for piece, chosen, some in self._pieces(index, factors, start, start + b, max(b, 1)):
+        for piece, chosen, some in self.pieces(index, factors, start, start + b, max(b, 1)):
             part = stored(piece.X)
             count = piece.high - piece.low
             rows = chosen if len(chosen) else np.arange(piece.low, piece.high)
@@ -258,14 +258,14 @@ class FileStored(LoadedFirst):
             adder: Any = jobs.SparseAdder(terms, block)
         else:
             adder = jobs.RowAdder(terms, min(block, span.stop - span.start))
-        pieces = self._pieces(span.chosen, factors, span.start, span.stop, block)
+        pieces = self.pieces(span.chosen, factors, span.start, span.stop, block)
         for piece, chosen, some in pieces:
             load, cells = stored(piece.X).loader
             run = jobs.Span(chosen, piece.low, piece.high, block)
             adder.add(*(() if thin else (load,)), cells, scaling.cells, some, run)
         adder.finish()
 
-    def _pieces(
+    def pieces(
         self, index: IntArray, factors: Factors, start: int, stop: int, block: int
     ) -> Iterator[tuple[Piece, IntArray, FloatArray]]:
         """Yield pieces of whole blocks, the chosen rows in them, and the factors of their rows."""
@@ -368,6 +368,25 @@ class FileRows(MemoryRows):
 
     def _like(self, **facts: Any) -> FileRows:
         return FileRows(self.table, **facts)
+
+    def _blocks(
+        self, index: IntArray, job: Job, layout: Layout
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Yield positions and blocks of scaled rows; several blocks are read at a time."""
+        source = self._source
+        if not isinstance(source, FileStored):
+            yield from super()._blocks(index, job, layout)
+            return
+        at, block = job[0], layout.block
+        memory = np.empty((min(block, job[1] - at), jobs.filled(self.n_columns)))
+        for piece, chosen, some in source.pieces(index, self._factors, *job, block):
+            part = stored(piece.X)
+            rows = chosen if len(chosen) else np.arange(piece.low, piece.high)
+            for first in range(0, len(rows), block):
+                X = memory[: min(block, len(rows) - first)]
+                part.load(rows, first, self._scaling, some, X)
+                yield at, X
+                at += len(X)
 
     def paired(self, pairs: IntArray) -> FileRows:
         """Return the differences of pairs of rows; both blocks of rows of a pair are read once."""

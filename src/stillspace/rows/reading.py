@@ -61,7 +61,8 @@ class DirectReader:
         announce = getattr(self._source, "announce", None)
         for at in range(start, stop, step):
             end = min(at + step, stop)
-            if announce is not None and end < self._source.shape[0]:
+            # once per part, also where smaller blocks are read: the system looks at every page
+            if announce is not None and at // self.rows < end // self.rows:
                 announce(end, min(end + step, self._source.shape[0]))
             yield Piece(self._source.read(at, end), at, 0, end - at)
 
