@@ -51,8 +51,9 @@ root mean square length of a noisy gradient: √(1 + σ²r(D − r)), √(1 + σ
 spectral norm, 1 + σ√(2D). m is how many iterations the first step lasts: 50 for halved steps, 1 \
 for steps like 1/√k. The shape of the steps stays the paper's.
 
-One command makes it all: `stillspace reproduce all --size paper --out reproduction` (`--size \
-quick` for a look in minutes). The text below is written from the tables beside the figures; \
+One command makes it all: `stillspace reproduce all --size paper --out reproduction`. A first look \
+takes about 700 core-seconds, six to seven minutes on two cores: `--size quick`. The text below \
+is written from the tables beside the figures; \
 "SPEC n" is section n of [spec.md](spec.md). Noise in these runs is seeded, so none of them is \
 private: ε is what the noise would give if nobody knew the seed. An ε of 0 means that δ alone \
 covers it. δ = 1/√n is the paper's; it allows publishing √n rows in clear (SPEC 9.8).

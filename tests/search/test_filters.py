@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from stillspace.datasets import make_haystack
 from stillspace.metrics import subspace_error
 from stillspace.search import chosen, filtered_search, find_clumps, outside
 from stillspace.search.missing import filled_by_neighbours, filled_from_subspace
@@ -88,9 +89,19 @@ def test_the_measure_is_the_same_in_other_coordinates(rng):
     S, _ = noisy_table(rng, n=200)
     Q = random_basis(rng, 12, 8)
     found = Outlyingness.of(S, rng, columns=False)
-    lifted = found.along(found.directions @ Q.T, Q @ found.middle)
+    lifted = found.along(Q @ found.basis, Q @ found.middle)
     np.testing.assert_allclose(lifted.measured(S @ Q.T), found.measured(S), rtol=1e-9)
     assert np.mean(lifted.keeps(S @ Q.T) == found.keeps(S)) > 0.98  # rounding at the longest row
+
+
+def test_a_majority_is_not_left_out(rng):
+    # Rows of 256 independent cells lie so near to the middle along the 10 directions of the other
+    # rows that the other rows, half of all, seem to lie far out.
+    data = make_haystack(2000, 256, 10, inlier_noise=0.05, random_state=0)
+    assert not Outlyingness.of(data.X, rng).keeps(data.X)[data.inliers].any()
+    found = filtered_search(data.X, 10, "redescending", np.zeros(256), rng)
+    assert found.far_out is None
+    assert subspace_error(chosen(found.candidates).components, data.components) < 1e-3
 
 
 def test_the_search_leaves_out_far_and_tight_rows(rng):

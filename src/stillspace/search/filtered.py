@@ -1,7 +1,8 @@
 """The whole search of a robust fit on a sample of a table: filters first, then several starts.
 
 1. Nearly identical rows count as one row (`clumps`).
-2. Rows that lie far out are left out (`outlyingness`): the *central* rows stay.
+2. Rows that lie far out are left out (`outlyingness`), if they are a minority: the *central* rows
+   stay.
 3. Starts about the geometric median of the central rows are followed to their ends.
 4. If rows are near enough to a subspace for it to matter, or a quick start says so, pairs of rows
    find another centre, first on the central rows and then on all of them. Such an end wins if it is
@@ -73,9 +74,12 @@ def filtered_search(
     with one_blas_thread():  # many small products: threads would wait for each other
         clumps = find_clumps(S)
         T = S[outside(S, clumps)]
-        far_out = Outlyingness.of(T, rng, columns=columns)
-        central = T[far_out.keeps(T)]
-        used: Outlyingness | None = far_out
+        measure = Outlyingness.of(T, rng, columns=columns)
+        far_out: Outlyingness | None = measure
+        central = T[measure.keeps(T)]
+        if len(central) < (1.0 - CLUMPS.most_share) * len(T):
+            central, far_out = T, None  # outliers are a minority: these rows are none
+        used = far_out
         best = _about(_first_center(central, center), central, r, loss, rng)
         if _may_be_nearer(T, central, best, center, rng):
             few_left_out = len(T) - len(central) < CLUMPS.least_share * len(T)
