@@ -98,6 +98,31 @@ def test_sums_over_a_file_have_the_bits_of_sums_in_memory(folder, cells, name, l
 
 
 @pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("limit", ["little", "usual"])
+def test_a_scattered_part_of_the_rows_is_read_in_one_sweep(folder, cells, name, limit, monkeypatch):
+    """Every eighth row at random, in several jobs: no row is read twice, and no row by itself."""
+    monkeypatch.setattr("stillspace.rows.sums.JOB_CELLS", 512 * D)
+    monkeypatch.setattr("stillspace.rows.sums.allowed_threads", lambda: 1)
+    rows = FileRows.open(folder / name, memory=LEAST_MEMORY, **FORMATS[name])
+    if limit == "little":
+        rows.table.reader.rows = 97
+    rng = np.random.default_rng(2)
+    V, chosen = random_basis(rng, D, 2), np.flatnonzero(rng.integers(8, size=N) == 3)
+    want = MemoryRows.of(cells).through(Sphere()).add(Glad(D, 2), V, chosen)
+    bounded, reads = rows.through(Sphere()), []
+    read = type(rows.table.source).read
+
+    def counted(source, start, stop):
+        reads.append(stop - start)
+        return read(source, start, stop)
+
+    monkeypatch.setattr(type(rows.table.source), "read", counted)
+    assert np.array_equal(bounded.add(Glad(D, 2), V, chosen), want)
+    assert sum(reads) <= N
+    assert len(reads) <= 2 * (N // 97 + 1)
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_source_gives_its_rows_in_any_order(folder, cells, name):
     source = open_source(folder / name, **FORMATS[name])
     assert isinstance(source, RowSource)

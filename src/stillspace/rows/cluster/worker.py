@@ -30,6 +30,8 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.sources.protocol import OtherSource, RowSource
 from stillspace.rows.sums import Job, PartSum, one_blas_thread
 
+ByteArray = npt.NDArray[np.uint8]
+
 KEPT_SHARE = 0.5
 """Share of a worker's memory bound that kept parts may take."""
 
@@ -178,9 +180,17 @@ def _answer(key: str, rows: MemoryRows, question: Sealed, task: Sealed) -> Answe
 
 
 def _add(
-    rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int, chosen: IntArray
+    rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int, marks: ByteArray
 ) -> PartSum:
+    chosen = np.flatnonzero(np.unpackbits(marks))
     return rows.partial(query, point, jobs, first=first, index=chosen)
+
+
+def marked(numbers: IntArray) -> ByteArray:
+    """Return ascending row numbers as one bit per row up to the last one: a short message."""
+    marks = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 0, dtype=np.bool_)
+    marks[numbers] = True
+    return np.packbits(marks)
 
 
 def _mapped(rows: MemoryRows, numbers: IntArray) -> FloatArray:
