@@ -132,8 +132,8 @@ class SubspaceStage(_Stage):
 
     choose_components: bool = False
     """Whether the number of components is chosen here, from the released second moment."""
-    finds_units_again: bool = False
-    """Whether the plan may find centre and scale again, and so must know those that it begins with.
+    told_units: bool = False
+    """Whether the plan must know centre and scale: it may find them again, or fill missing cells.
     """
 
     def view(self, progress: Progress) -> View:
@@ -141,14 +141,10 @@ class SubspaceStage(_Stage):
         return (*progress.view, *progress.narrowed)
 
     def point(self, progress: Progress) -> FloatArray | None:
-        """Return the centre and the scale of the rows, if they may be found again."""
-        if not self.finds_units_again:
+        """Return the centre and the scale of the rows, if the plan must know them."""
+        if not self.told_units:
             return None
-        affine = affine_of(progress.view)
-        assert affine.scale is not None or affine.center is not None
-        some = affine.center if affine.scale is None else affine.scale
-        assert some is not None
-        D = some.shape[0]
+        affine, D = affine_of(progress.view), self.plan.method.D  # type: ignore[attr-defined]
         center = np.zeros(D) if affine.center is None else affine.center.array
         scale = np.ones(D) if affine.scale is None else affine.scale.array
         return np.stack([center, scale])

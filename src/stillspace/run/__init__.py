@@ -143,13 +143,15 @@ def run_adaptive(
 ) -> Result:
     """Do what the method asks until it has no more to ask; `raw` are the rows of the table."""
     method = plan.method
-    mapped: dict[tuple[View, bool], OnceAdded] = {((), False): OnceAdded(rows)}
+    begun = ((), False), OnceAdded(rows)
+    mapped: dict[tuple[View, bool], OnceAdded] = dict([begun])
     state = method.begin(plan.allowance)
     passes = 0
     while (ask := method.ask(state)) is not None:
         key = ask.through, ask.whole
         if key not in mapped:
-            mapped[key] = OnceAdded(accounted(_asked_rows(plan, rows, raw, ask)))
+            # one view beside the first is kept: each has numbers of its own for every row
+            mapped = dict([begun, (key, OnceAdded(accounted(_asked_rows(plan, rows, raw, ask))))])
         asked = mapped[key]
         joint, journal = plan.joint_release(ask), observers.journal
         values = None if journal is None else journal.replayed(joint.releases, 0, ledger)
