@@ -61,7 +61,7 @@ class RealResults:
 
     def figures(self) -> list[Figure]:
         found: list[Figure] = []
-        for part in ("development", "set aside"):
+        for part in ("development", "set aside", "unseen"):
             if self.parts.get(part):
                 found += [*self._captured(part), *self._standardiser(part), *self._planted(part)]
                 found += [*self._clean(part), *self._missing_tables(part)]
