@@ -151,7 +151,7 @@ def test_complete_rows_have_the_bits_that_they_have_without_filling(monkeypatch)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_steps_of_the_second_phase_see_filled_rows(grouped):
     """The basis of a fill is one that was released; rows that are left out stay so."""
-    data, X = haystack_with_holes(0, share=0.05)
+    _, X = haystack_with_holes(0, share=0.05)
     if grouped:
         X[:400] = 3.0 * np.eye(30)[7] + 0.05 * np.random.default_rng(2).standard_normal((400, 30))
     facts = Facts(2000, 30, 3, epsilon=4.0, delta=1e-6)

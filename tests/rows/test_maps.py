@@ -299,6 +299,7 @@ def test_filling_is_total_and_leaves_complete_rows_their_bits(rng):
     filled = MemoryRows.of(Y).through(affine).through(Fill(V)).through(Sphere())
     assert np.array_equal(filled.sphered()[:500], complete.sphered())
     assert np.isfinite(filled.sphered()).all()
+    assert filled.sphered()[500, 2] == 0.0  # scores near the largest number fill nothing
     assert (np.linalg.norm(filled.sphered(), axis=1) <= 1.0 + 1e-12).all()
     # sums over the complete rows alone, too: the same terms in the same order
     first, point = np.arange(500), V.array

@@ -303,20 +303,19 @@ class OutlierLook:
         return Rest(state.allowance, state.moment, groups, means, state.division)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
-        """Leave out the groups that do not look natural, as long as they are a minority."""
+        """Leave out the groups that do not look natural."""
         rule = self.rule
         rest = Moment(answer.value, rule.rest_share, answer.sd)
-        # each row that is not zero adds 1 to the trace
-        left = rule.minority * float(np.trace(state.moment.value))
-        found = zip(state.groups, state.means, strict=True)
-        foreign: tuple[LeftOut, ...] = ()
-        for group, mean in sorted(found, key=lambda one: self._extent(one[0])):
-            variance = _relative_variance(rest, group.direction, mean)
-            natural = variance * self._extent(group) >= rule.natural
-            if not natural and group.share <= left:
-                foreign, left = (*foreign, group), left - group.share
+        foreign = tuple(
+            group
+            for group, mean in zip(state.groups, state.means, strict=True)
+            if self._extent(group) * _relative_variance(rest, group.direction, mean) ** 2
+            < rule.natural
+        )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
-        if not foreign:
+        # each row that is not zero adds 1 to the trace
+        rows = float(np.trace(state.moment.value))
+        if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
             return Screening(state.moment, (), spent, division=state.division)
         end = Screening(rest, foreign, spent, (caps_of(foreign),), division=state.division)
         share = None if self.units is None else self.units.share(state.allowance)
