@@ -6,7 +6,7 @@ from scipy import sparse
 
 from stillspace import PrivatePCA, PrivateRobustPCA
 from stillspace.datasets import make_haystack
-from stillspace.exceptions import SeededNoiseWarning
+from stillspace.exceptions import AsItIsWarning, SeededNoiseWarning
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import Glad
@@ -144,7 +144,7 @@ def test_complete_rows_have_the_bits_that_they_have_without_filling(monkeypatch)
     for _ in range(2):
         with pytest.warns(SeededNoiseWarning):
             fits.append(PrivateRobustPCA(3, random_state=1).fit(data.X))
-        monkeypatch.setattr("stillspace.recipes.fits._filling_cells", lambda main, view: main)
+        monkeypatch.setattr("stillspace.recipes.fits._filling_cells", lambda main, *_: main)
     assert np.array_equal(fits[0].components_, fits[1].components_)
 
 
@@ -186,6 +186,24 @@ def test_when_missing_cells_are_filled_is_public(view, fills):
     facts = Facts(2000, 30, 3, epsilon=1.0, delta=1e-6)
     plan = plan_fit("dp-newton", facts, {}, view, 30)
     assert (plan.stages[-1].plan.method.affine is not None) == fills
+
+
+def test_rows_that_collapse_are_told_as_before():
+    """Filled rows have the units that the table has: none were given, and a warning says so."""
+    data, _ = haystack_with_holes(0)
+    with pytest.warns(AsItIsWarning, match="one direction"):
+        PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(data.X * [1e6, *np.ones(29)])
+
+
+@pytest.mark.parametrize("groups", ["leave-out", "keep"])
+def test_rows_in_units_of_their_own_are_filled_too(groups):
+    """Units are released first, to a tenth of the spread; the fill has those of the end."""
+    _, X = haystack_with_holes(0, share=0.05)
+    units = np.geomspace(1e-3, 1e3, 30)
+    fit = PrivateRobustPCA(3, epsilon=8.0, groups=groups).fit((7.0 + X) * units)
+    middle = np.nanmedian(X, axis=0)
+    assert np.median(np.abs(fit.center_ / units - 7.0 - middle) / np.nanstd(X, axis=0)) < 0.1
+    assert np.isfinite(fit.components_).all()
 
 
 def test_what_nonfinite_may_be():

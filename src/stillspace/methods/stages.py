@@ -133,8 +133,8 @@ class SubspaceStage(_Stage):
     choose_components: bool = False
     """Whether the number of components is chosen here, from the released second moment."""
     told_units: bool = False
-    """Whether the plan must know centre and scale: it may find them again, or fill missing cells.
-    """
+    """Whether the plan must know a released centre and scale: it may find them again, or fill
+    missing cells."""
 
     def view(self, progress: Progress) -> View:
         """Rows are seen on fewer columns if a stage narrowed them."""
@@ -144,7 +144,11 @@ class SubspaceStage(_Stage):
         """Return the centre and the scale of the rows, if the plan must know them."""
         if not self.told_units:
             return None
-        affine, D = affine_of(progress.view), self.plan.method.D  # type: ignore[attr-defined]
+        affine = affine_of(progress.view)
+        assert affine.scale is not None or affine.center is not None
+        some = affine.center if affine.scale is None else affine.scale
+        assert some is not None
+        D = some.shape[0]
         center = np.zeros(D) if affine.center is None else affine.center.array
         scale = np.ones(D) if affine.scale is None else affine.scale.array
         return np.stack([center, scale])

@@ -172,7 +172,7 @@ def plan_fit(
     chooses = facts.choose_components and isinstance(draft, Plan)
     main = SubspaceStage(draft, None, chooses)
     if narrowed is None:
-        main = _filling_cells(main, view)
+        main = _filling_cells(main, view, standardised)
         if standardised is not None:
             main = _finding_units_again(main, facts, columns, standardised, view)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)
@@ -227,7 +227,7 @@ def _finding_units_again(
     return replace(main, plan=replace(plan, method=told), told_units=True)
 
 
-def _filling_cells(main: SubspaceStage, view: View) -> SubspaceStage:
+def _filling_cells(main: SubspaceStage, view: View, wanted: Standardised | None) -> SubspaceStage:
     """Return the stage with a method that fills missing cells, if the rows may have any.
 
     Where zero is the code of a missing cell, rows may be sparse and stay as they are.
@@ -242,8 +242,8 @@ def _filling_cells(main: SubspaceStage, view: View) -> SubspaceStage:
     if affine.missing is None and not affine.holes:
         return main
     assert isinstance(plan, AdaptivePlan)
-    told: Method = replace(method, affine=replace(affine, center=None, scale=None))
-    return replace(main, plan=replace(plan, method=told), told_units=True)
+    told: Method = replace(method, affine=affine)
+    return replace(main, plan=replace(plan, method=told), told_units=wanted is not None)
 
 
 def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:
