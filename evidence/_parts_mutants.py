@@ -3,15 +3,15 @@
 from evidence._mutant import Mutant
 
 _TESTS = ("tests/plans/test_parts.py",)
-_LEDGER, _RELEASE = "plans/ledger.py", "plans/release.py"
+_LEDGER, _RELEASE, _RUN = "plans/ledger.py", "plans/release.py", "run/__init__.py"
 _SAMPLING = "parts/sampling.py"
 
 PARTS = [
     Mutant(
         "releases of a part are not charged",
         _LEDGER,
-        "return self.whole, {**self.parts, read: self.parts.get(read, Fraction(0)) + cost}",
-        "return self.whole, self.parts",
+        "parts = {**self.parts, read: self.parts.get(read, Fraction(0)) + cost}",
+        "parts = self.parts",
         tests=_TESTS,
     ),
     Mutant(
@@ -29,17 +29,59 @@ PARTS = [
         tests=_TESTS,
     ),
     Mutant(
+        "rounding in the other parts is not charged",
+        _LEDGER,
+        "return self.whole + moved, parts",
+        "return self.whole, parts",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "shares of parts leave no room for rounding in the other parts",
+        "plans/adaptive.py",
+        "safe = 1.0 - PART_MARGIN",
+        "safe = _SAFE",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "rounding counts the jobs of one row alone",
+        _RELEASE,
+        "        query, rows = self.asked, self.rows_bound\n        bound, chain",
+        "        query, rows = self.asked, min(self.rows_bound, 4608)\n        bound, chain",
+        tests=("tests/test_release.py", "tests/rows/test_sums.py"),
+    ),
+    Mutant(
         "parts of two divisions are taken for disjoint ones",
         _LEDGER,
-        "if any(part.division != read.division for part in self.parts):",
+        "if any(part.parts != read.parts for part in self.parts):",
         "if False:",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "each pass draws a division of its own",
+        _RUN,
+        "division = division or Division(",
+        "division = Division(",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "the same division in every run",
+        _RUN,
+        "Division(ask.sampling.parts, rows.n_rows, rng)",
+        "Division(ask.sampling.parts, rows.n_rows, np.random.default_rng(7))",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "parts by the place of a row",
+        _SAMPLING,
+        "rng.integers(parts, size=n_rows, dtype=np.uint8)",
+        "(np.arange(n_rows) // 64 % parts).astype(np.uint8)",
         tests=_TESTS,
     ),
     Mutant(
         "parts overlap",
         _SAMPLING,
-        "+ np.uint64(part.number)) % parts",
-        "+ np.uint64(part.number // 2)) % parts",
+        "np.flatnonzero(self._labels == part.number)",
+        "np.flatnonzero(self._labels <= part.number)",
         tests=_TESTS,
     ),
     Mutant(
@@ -50,32 +92,17 @@ PARTS = [
         tests=_TESTS,
     ),
     Mutant(
-        "parts where rows are added or removed",
-        _RELEASE,
-        'if isinstance(self.sampling, RowPart) and self.relation != "replace-one":',
-        "if False:",
+        "a run with a journal reads parts",
+        _RUN,
+        "resumable=observers.journal is not None",
+        "resumable=False",
         tests=_TESTS,
     ),
     Mutant(
-        "a journal takes what one part paid for paid by all rows",
-        "run/journal.py",
-        'if "part" in release:',
-        "if False:",
-        tests=_TESTS,
-    ),
-    Mutant(
-        "the same division in every fit",
-        "methods/division.py",
-        'int.from_bytes(sha256(moment.value.tobytes()).digest()[:8], "big")',
-        "7",
-        tests=_TESTS,
-    ),
-    Mutant(
-        "the generator decides which rows are read",
+        "the number of rows of a part is shown by the mean",
         _SAMPLING,
-        "        numbers = self.numbers(n_rows)\n        every",
-        "        numbers = np.sort(rng.permutation(n_rows))[: len(self.numbers(n_rows))]\n"
-        "        rng.shuffle(numbers)\n        every",
+        "return size / self.parts",
+        "return float(size // self.parts + 1)",
         tests=_TESTS,
     ),
     Mutant(
@@ -84,5 +111,68 @@ PARTS = [
         "in self.releases), draws[0].selection",
         "in self.releases), None",
         tests=_TESTS,
+    ),
+    Mutant(
+        "large tables in memory are paired by blocks",
+        "rows/protocols.py",
+        'return None if getattr(rows, "in_memory", False) else rows.n_columns',
+        "return rows.n_columns",
+        tests=("tests/rows/test_pairs.py",),
+    ),
+    Mutant(
+        "parts where rows are added or removed",
+        _LEDGER,
+        'if self.relation != "replace-one" or event.rows_per_person != 1:',
+        "if event.rows_per_person != 1:",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "several releases at once are charged once",
+        _LEDGER,
+        "cost = count * event.squared_mu(self.relation)",
+        "cost = event.squared_mu(self.relation)",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "rounding in several parts is looked at in one",
+        "plans/adaptive.py",
+        "return parts * ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN",
+        "return ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "a coarse lattice is no reason not to divide",
+        "plans/adaptive.py",
+        "(release.rounding + lattice) / unit",
+        "release.rounding / unit",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "parts of pairs beside parts of rows",
+        _RUN,
+        "if asked.rows.n_rows != rows.n_rows:",
+        "if False:",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "blocks that vote are sorted",
+        "run/tested.py",
+        "for block in np.array_split(order, plan.n_blocks)",
+        "for block in map(np.sort, np.array_split(order, plan.n_blocks))",
+        tests=("tests/test_ptr.py",),
+    ),
+    Mutant(
+        "large selections are in the order of the table",
+        "kernels/choice.py",
+        "rng.permutation(np.delete(everything, parts[k]))",
+        "np.delete(everything, parts[k])",
+        tests=("tests/parts/test_sampling.py",),
+    ),
+    Mutant(
+        "ascending blocks are not taken off delta",
+        "plans/tested.py",
+        "        delta *= 1.0 - ASCENDING\n",
+        "",
+        tests=("tests/test_ptr.py",),
     ),
 ]

@@ -103,8 +103,8 @@ STAGED = [
     Mutant(
         "the pairing has a generator of its own",
         "run/__init__.py",
-        "draw_pairs(rows.n_rows, rng, rows.n_columns) if",
-        "draw_pairs(rows.n_rows, np.random.default_rng(rows.n_rows), rows.n_columns) if",
+        "draw_pairs(rows.n_rows, rng, block_columns(rows)) if",
+        "draw_pairs(rows.n_rows, np.random.default_rng(rows.n_rows), block_columns(rows)) if",
         tests=SOURCE,
     ),
     Mutant(
@@ -260,34 +260,6 @@ STAGED = [
         "return ExactSum(shape, norm_bound) if isfinite(norm_bound) else TreeSum(first)",
         "return TreeSum(first)",
         tests=SUMS,
-    ),
-    Mutant(
-        "a person changes one row of a sum",
-        "plans/release.py",
-        "jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)",
-        "jobs = self.rows_per_person",
-        tests=SLACK,
-    ),
-    Mutant(
-        "a person with many rows changes one job",
-        "plans/release.py",
-        "jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)",
-        "jobs = STANDARD.job_rows(self.query.D)",
-        tests=SLACK,
-    ),
-    Mutant(
-        "a row more changes one job",
-        "plans/release.py",
-        'if self.relation == "replace-one" and type(self.sampling) in PUBLIC:',
-        "if type(self.sampling) in PUBLIC:",
-        tests=SLACK,
-    ),
-    Mutant(
-        "a row changes one job of a sampled sum",
-        "plans/release.py",
-        'if self.relation == "replace-one" and type(self.sampling) in PUBLIC:',
-        'if self.relation == "replace-one":',
-        tests=SLACK,
     ),
     Mutant(
         "the chains of a compiled loop are not counted",

@@ -196,8 +196,8 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + self._rounding",
-        "return self._rounding",
+        "return self.query.noise.slack(sigma) + self.rounding",
+        "return self.rounding",
         tests=("tests/test_release.py",),
     ),
     Mutant(
@@ -293,9 +293,10 @@ MUTANTS = [
     Mutant(
         "second moment of short pairs not recorded",
         "run/__init__.py",
-        "draws = joint.draw(rows.n_rows, rng, ledger)",
+        "draws = joint.draw(rows.n_rows, rng, ledger, division)",
         f"unseen = __import__('stillspace.plans.release', fromlist='_').Ledger()\n"
-        f"            draws = joint.draw(rows.n_rows, rng, unseen if {AT_CUT} else ledger)",
+        f"            kept = unseen if {AT_CUT} else ledger\n"
+        f"            draws = joint.draw(rows.n_rows, rng, kept, division)",
         tests=contract("test_every_release_is_seen_planned_and_recorded"),
     ),
     Mutant(
@@ -441,12 +442,12 @@ MUTANTS = [
     Mutant(
         "two queries of one pass share their normals",
         "plans/release.py",
-        "return tuple(release.draw(0, n_rows, rng, ledger) for release in self.releases)",
+        "return tuple(r.draws(0, 1, n_rows, rng, ledger, division)[0] for r in self.releases)",
         "from copy import deepcopy\n"
         "        several = len(self.releases) > 1\n"
         "        return tuple(\n"
-        "            release.draw(0, n_rows, rng if i or not several else deepcopy(rng), ledger)\n"
-        "            for i, release in enumerate(self.releases)\n"
+        "            r.draw(0, n_rows, rng if i or not several else deepcopy(rng), ledger)\n"
+        "            for i, r in enumerate(self.releases)\n"
         "        )",
         tests=("tests/audit/test_residuals.py", *SOURCE),
     ),
@@ -475,7 +476,7 @@ MUTANTS = [
     Mutant(
         "the noise of the look at short pairs has a fixed seed",
         "run/__init__.py",
-        "draws = joint.draw(rows.n_rows, rng, ledger)",
+        "draws = joint.draw(rows.n_rows, rng, ledger, division)",
         f"draws = joint.draw(rows.n_rows, {SEEDED} if {AT_CUT} else rng, ledger)",
         tests=SOURCE,
     ),
@@ -548,8 +549,8 @@ MUTANTS = [
     Mutant(
         "selections have a fixed seed",
         "plans/release.py",
-        "selections = self.sampling.draws(n_rows, count, rng)",
-        f"selections = self.sampling.draws(n_rows, count, {SEEDED})",
+        "return self.sampling.draws(n_rows, count, rng)",
+        f"return self.sampling.draws(n_rows, count, {SEEDED})",
         tests=SOURCE,
     ),
     Mutant(

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from stillspace.parts.noise import GaussianNoise
+from stillspace.parts.sampling import RowPart
 from stillspace.plans.release import Release
 from stillspace.run.executors import CompiledLoop
 
@@ -61,6 +62,8 @@ class Story:
     residues: list = field(default_factory=list)
     """All noise in units of its standard deviation, in the order in which it was drawn."""
     selections: list = field(default_factory=list)
+    parts: set = field(default_factory=set)
+    """Number of a part of the rows, and its rows."""
     inside: int = 0
     """Halves of words that releases took."""
 
@@ -157,13 +160,13 @@ def _seeded(make):
 def _watch_releases(monkeypatch, story):
     real_draws, real_release, real_advance = Release.draws, GaussianNoise.release, None
 
-    def draws(self, first, count, n_rows, rng, ledger):
+    def draws(self, first, count, n_rows, rng, ledger, division=None):
         if not self.noisy:
-            return real_draws(self, first, count, n_rows, rng, ledger)
+            return real_draws(self, first, count, n_rows, rng, ledger, division)
         assert story.made, "noise from a generator that this fit did not make"
         assert rng is story.made[0], "noise from another generator"
         begin = _place(rng)
-        found = real_draws(self, first, count, n_rows, rng, ledger)
+        found = real_draws(self, first, count, n_rows, rng, ledger, division)
         taken = _place(rng) - begin
         story.inside += taken
         law = self.query.noise
@@ -177,7 +180,9 @@ def _watch_releases(monkeypatch, story):
             unit = law.spacing(draw.sigma) / draw.sigma
             weights = np.sqrt(law.in_drawn_order(law.precision))
             story.residues.append(law.in_drawn_order(draw.noise) * unit * weights)
-            if draw.selection is not None:
+            if isinstance(self.sampling, RowPart):  # drawn once, when the rows were divided
+                story.parts.add((self.sampling.number, draw.selection.tobytes()))
+            elif draw.selection is not None:
                 chosen = np.sort(draw.selection)
                 needed += min(len(chosen), n_rows - len(np.unique(chosen)))
                 story.selections.append(chosen.tobytes())
@@ -251,5 +256,7 @@ def _check(story):
     if len(story.noise) > 0:
         size, law = np.sum(story.noise**2), chi2(len(story.noise))
         assert law.ppf(ALARM) < size < law.isf(ALARM), "noise of another size than it states"
+    numbers = [number for number, _ in story.parts]
+    assert len(numbers) == len(set(numbers)), "the rows were divided twice"
     large = [chosen for chosen in story.selections if len(chosen) > 8 * 8]
     assert len(set(large)) == len(large), "a selection is used twice"

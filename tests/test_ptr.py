@@ -3,7 +3,7 @@
 from collections import Counter
 from contextlib import suppress
 from fractions import Fraction
-from math import exp, floor, log
+from math import exp, factorial, floor, log
 
 import numpy as np
 import pytest
@@ -14,11 +14,12 @@ from stillspace.exceptions import NotAccountedError, NothingReleasedError
 from stillspace.metrics import subspace_error
 from stillspace.parts import noise as noise_module
 from stillspace.parts.noise import seeded_generator
+from stillspace.plans.ledger import Ledger
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee, privacy_curve
 from stillspace.privacy.events import TestedEvent
 from stillspace.rows import ChosenRows, MemoryRows
-from stillspace.run import run
+from stillspace.run import run, tested
 from stillspace.run.tested import _cell, _center, _fit, _winner
 from tests.conftest import random_basis
 
@@ -53,6 +54,20 @@ def test_the_threshold_by_brute_force(epsilon, delta):
     assert passed <= delta
     assert passed > delta * a * 0.99  # and no smaller than the lattice makes it
     assert floor(2 * (t - 1)) >= 2 * log(1 / ((1 + a) * delta)) / epsilon - 1
+
+
+def test_delta_also_pays_for_blocks_in_ascending_order():
+    """A part of 2⁻¹⁰ of δ, and blocks long enough for it: n_blocks/b! is no more."""
+    epsilon, delta, kept = 1.0, 1e-9, 2.0**-10
+    plan = TestedPlan("", 1, 10**9, 8).calibrate(epsilon, delta)
+    a = exp(-epsilon / 2)
+    assert plan.threshold >= 1.0 + log(1 / ((1 + a) * delta * (1 - kept))) / epsilon
+    shortest = next(b for b in range(16, 99) if plan.n_blocks <= factorial(b) * delta * kept)
+    assert shortest > 16
+    enough = plan.n_blocks * shortest
+    assert TestedPlan("", 1, enough, 8).calibrate(epsilon, delta).n_blocks == plan.n_blocks
+    with pytest.raises(ValueError, match=f"at least {enough} rows"):
+        TestedPlan("", 1, enough - 1, 8).calibrate(epsilon, delta)
 
 
 def test_the_lead_decides(monkeypatch):
@@ -248,3 +263,26 @@ def test_a_block_of_many_columns_votes_the_same_each_time():
     want = _cell(_fit(first, 2), offset, 1e-3)
     _fit(other, 2)
     assert _cell(_fit(first, 2), offset, 1e-3) == want
+
+
+def test_a_vote_does_not_depend_on_the_order_of_the_table(monkeypatch):
+    """A vote jumps, so that rounding could change it: blocks are added up in their random order."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 5)) * np.geomspace(1.0, 0.3, 5)
+    order = rng.permutation(400)
+    rows, other = (MemoryRows.prepare(table) for table in (X, X[order]))
+    block = rng.permutation(400)[:60]
+    there = np.argsort(order)[block]  # the same rows of the other table
+    V, W = (tested._fit(ChosenRows(*task), 2) for task in ((rows, block), (other, there)))
+    assert np.array_equal(V, W)
+    again = tested._fit(ChosenRows(rows, np.sort(block)), 2)
+    assert not np.array_equal(V, again)  # so the order of a block does matter
+
+    seen, real = [], tested._fit
+    monkeypatch.setattr(
+        tested, "_fit", lambda chosen, r: seen.append(chosen.numbers) or real(chosen, r)
+    )
+    plan = TestedPlan("ptr", 1, 3000, 4).calibrate(5.0, 1e-6)
+    exact = make_haystack(3000, 4, 1, inlier_ratio=0.9, random_state=0).X
+    tested.run_tested(plan, MemoryRows.prepare(exact), seeded_generator(4), Ledger())
+    assert np.array_equal(np.concatenate(seen), seeded_generator(4).permutation(3000))

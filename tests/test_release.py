@@ -155,8 +155,8 @@ def test_slack_counts_lattice_terms_and_summation():
 
 
 @pytest.mark.parametrize("query", [Glad(D, R), SecondMoment(D)], ids=lambda q: q.name)
-def test_slack_counts_all_rows_where_one_row_may_move_others_to_other_jobs(query):
-    """All 16 n rows under add-or-remove-one, all n rows of a sample, and else the changed jobs."""
+def test_slack_counts_all_rows_since_one_row_may_move_others_to_other_jobs(query):
+    """All 16 n rows under add-or-remove-one, and all n rows else, in whatever order they stand."""
     n, u = 10**7, 2.0**-53
 
     def slack(rows, **facts):
@@ -167,8 +167,8 @@ def test_slack_counts_all_rows_where_one_row_may_move_others_to_other_jobs(query
     assert least < found < 1.2 * least
     found, least = slack(n, sampling=Poisson(0.1))
     assert least < found < 1.2 * least
-    found, least = slack(STANDARD.job_rows(D))
-    assert least < found < 2 * least  # the total of all rows is rounded, too
+    found, least = slack(n)
+    assert least < found < 1.2 * least
 
 
 def test_the_summation_slack_holds(rng):

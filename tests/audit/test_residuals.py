@@ -92,7 +92,7 @@ def test_the_noise_of_chosen_releases_is_what_the_plan_states(n):
 def test_noise_shared_by_two_queries_of_one_pass_is_seen(monkeypatch, which):
     """They have different shapes and scales, and are drawn from a copy of the generator."""
 
-    def draw(self, n_rows, rng, ledger):
+    def draw(self, n_rows, rng, ledger, division=None):
         copies = [rng] * len(self.releases)
         copies[which % len(copies)] = deepcopy(rng)
         return tuple(

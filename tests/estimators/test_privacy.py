@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace.datasets import make_haystack
@@ -17,6 +18,7 @@ from stillspace.exceptions import NotAccountedError
 from stillspace.metrics import subspace_error
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.recipes import PRIVATE
+from stillspace.rows import pairs as pairs_module
 
 ESTIMATORS = [PrivateRobustPCA, PrivatePCA]
 
@@ -232,13 +234,24 @@ def test_public_arguments_are_assumptions():
     assert "up to 3 rows of a person are replaced by others" in str(fit.privacy_)
 
 
-def test_the_order_of_the_rows_is_an_assumption_where_they_are_read_by_their_place():
+def test_the_order_of_the_rows_is_an_assumption_where_they_are_read_by_their_place(
+    tmp_path, monkeypatch
+):
+    """Pairs of a long table in a file are the one such place."""
+    np.save(tmp_path / "X.npy", rows())
+    paired = PrivatePCA(2, center="pairs")
+    short = clone(paired).fit(tmp_path / "X.npy")
+    monkeypatch.setattr(pairs_module, "PAIR_CELLS", 60)
     fits = (
         PrivatePCA(2).fit(rows()),
         PrivatePCA(2, neighboring_relation="add-or-remove-one", public_size=300).fit(rows()),
+        short,
+        clone(paired).fit(rows()),
+        PrivatePCA(2).fit(tmp_path / "X.npy"),
+        clone(paired).fit(tmp_path / "X.npy"),
     )
     said = [any("was not sorted" in text for text in fit.privacy_.assumptions) for fit in fits]
-    assert said == [True, False]
+    assert said == [False, False, False, False, False, True]
 
 
 def test_as_printed_says_what_it_is():

@@ -20,6 +20,7 @@ from stillspace import PrivatePCA, PrivateRobustPCA
 from stillspace.audit.residuals import _used_twice
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import LeftOutWarning
+from stillspace.methods.division import DIVISION
 from stillspace.recipes import PRIVATE
 from stillspace.rows.cluster import on_cluster
 from tests.methods.test_outlier_look import planted_table
@@ -46,6 +47,7 @@ PICTURES = {"summaries": ("scores", "scree")}
 
 CASES = {
     "auto": (PrivateRobustPCA, "clean", {}),
+    "parts": (PrivateRobustPCA, "clean", {"epsilon": 20.0}),
     "dp-newton": (PrivateRobustPCA, "clean", {"algorithm": "dp-newton", **HIDDEN}),
     "dp-pca": (PrivateRobustPCA, "clean", {"algorithm": "dp-pca", **BOTH}),
     "ptr": (PrivateRobustPCA, "exact", {"algorithm": "ptr", "n_components": 1, "epsilon": 5.0}),
@@ -136,9 +138,18 @@ def told(monkeypatch, case):
             np.save(os.path.join(folder, "X.npy"), X)
             X = os.path.join(folder, "X.npy")
         place = rows_on_a_cluster(X) if table == "cluster" else nullcontext(X)
-        with place as given, watched(monkeypatch) as story:
+        with place as given, divided(case), watched(monkeypatch) as story:
             fit.fit(given)
     return fit, story
+
+
+@contextmanager
+def divided(case):
+    """In the case with parts the rows of a small table are divided, too."""
+    usual = DIVISION.least_cells
+    object.__setattr__(DIVISION, "least_cells", 0 if case == "parts" else usual)
+    yield
+    object.__setattr__(DIVISION, "least_cells", usual)
 
 
 @contextmanager
@@ -163,6 +174,8 @@ def least_outside(case):
         words += HALVES * D * D
     if case == "random start":
         words += HALVES * D * 2
+    if case == "parts":  # a byte per row
+        words += n // 4
     return words
 
 
@@ -183,6 +196,12 @@ def test_units_that_are_found_again_are_watched():
     with pytest.warns(LeftOutWarning):
         fit = make(**options).fit(TABLES[table])
     assert fit.left_out_
+
+
+def test_parts_of_the_rows_are_watched(monkeypatch):
+    stories = [told(monkeypatch, "parts")[1].parts for _ in range(2)]
+    assert all(len(parts) >= 2 for parts in stories)
+    assert not stories[0] & stories[1]
 
 
 LOOPS = [case for case, (_, _, options) in CASES.items() if "n_iter" in options]

@@ -21,7 +21,6 @@ from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace._frozen import FrozenArray
 from stillspace.exceptions import DataFileError, ResumedWarning, SeededNoiseWarning
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
-from stillspace.parts.sampling import RowPart
 from stillspace.rows import Affine, Fill, LeaveOut, Lengths, MemoryRows, Project, Sphere, progress
 from stillspace.rows.cluster import on_cluster, pool, worker
 from stillspace.run.journal import Journal
@@ -32,6 +31,9 @@ N, D = 7001, 300
 """Several jobs, also behind a projection."""
 CODE = 2.5
 """Some cells hold it; one view takes it for the code of a missing cell."""
+
+PART = np.random.default_rng(7).integers(4, size=N)
+"""In which part of the rows each row lies."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,7 @@ def sums(rows):
         filled.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, chosen),
-        bounded.add(Glad(D, 2), V, RowPart(3, 1, 7, N).numbers(N)),
+        bounded.add(Glad(D, 2), V, np.flatnonzero(PART == 1)),
         bounded.add(IrlsPower(D, 2), V, None),
         narrow.add(SecondMoment(9), np.empty((0, 0)), None),
         short.add(Glad(D, 2), V, None),
@@ -123,7 +125,7 @@ def test_sparse_rows_on_a_cluster_have_the_bits_of_memory(client, tmp_path, cent
     view = Affine.of(None if center is None else np.full(D, center)), Sphere()
     table = on_cluster(tmp_path / "X.h5ad", client, partitions=3).as_rows()
     got, want = (r.through(view[0]).through(view[1]) for r in (table, MemoryRows.of(X)))
-    for numbers in (None, chosen, RowPart(4, 0, 7, N).numbers(N)):
+    for numbers in (None, chosen, np.flatnonzero(PART == 0)):
         assert np.array_equal(*(r.add(Glad(D, 2), V, numbers) for r in (got, want)))
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from stillspace import PrivatePCA
+from stillspace import run as run_module
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
-from stillspace.rows import FileRows, MemoryRows, Sphere, draw_pairs
+from stillspace.rows import FileRows, LabelledRows, MemoryRows, Sphere, block_columns, draw_pairs
 from stillspace.rows import pairs as module
 from tests.conftest import random_basis
 from tests.rows.test_storage import D, R, genotypes, stored
@@ -168,6 +170,23 @@ def test_partners_of_blocks_and_of_rows_are_uniform(rng, monkeypatch):
         counts[mine.sum()] += 1
     assert (counts[:3] == 0).all()
     assert ((counts[3:] - 500) ** 2 / 500).sum() < 49.0
+
+
+def test_rows_in_memory_are_paired_with_any_other_row(rng, monkeypatch):
+    """So the law of the pairing does not depend on the order of the rows, in tables of any size."""
+    monkeypatch.setattr(module, "PAIR_CELLS", 60)
+    X = rng.standard_normal((400, D))
+    memory, file = MemoryRows.of(X), FileRows.open(Counting(X))
+    labelled = LabelledRows(memory, np.zeros(400, dtype=np.int64))
+    assert [block_columns(rows) for rows in (memory, labelled, file)] == [None, None, D]
+    length, drawn = module.pair_block(*X.shape), []
+    real = run_module.draw_pairs
+    monkeypatch.setattr(run_module, "draw_pairs", lambda *a: drawn.append(real(*a)) or drawn[-1])
+    for rows in (memory, file):
+        PrivatePCA(R, center="pairs", epsilon=5.0).fit(rows)
+    blocks = [set(map(tuple, np.sort(pairs // length, axis=1).tolist())) for pairs in drawn]
+    assert len(blocks[0]) > 100  # of 200 pairs, hardly two lie in the same two blocks
+    assert len(blocks[1]) <= 400 // length
 
 
 class Counting:

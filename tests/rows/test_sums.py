@@ -117,21 +117,19 @@ def test_rows_give_the_same_bits_for_any_partition_into_whole_jobs(rng, threads)
     assert np.array_equal(parts.value(), whole)
 
 
-def test_a_replaced_row_changes_one_job_alone(rng):
-    """What the slack under replace-one relies on: all other jobs keep their bits."""
+def test_a_replaced_row_changes_one_term_whatever_the_order_of_the_rows(rng):
+    """What the slack relies on: a table that is sorted by its cells moves its rows by rounding."""
     D = 8
-    job = Layout.of(D, D * D).job
-    X = rng.standard_normal((2 * job, D))
+    X = rng.standard_normal((2 * Layout.of(D, D * D).job, D))
+    X = X[np.argsort(X[:, 0])]
     Y = X.copy()
-    Y[3] = rng.standard_normal(D)
-    moved = [
-        MemoryRows.prepare(A[job:]).add(SecondMoment(D), np.empty((0, 0)), None) for A in (X, Y)
-    ]
-    assert np.array_equal(*moved)
+    Y[3] = np.abs(rng.standard_normal(D)) + 3.0
+    y = Y[3] / np.linalg.norm(Y[3])
+    Y = Y[np.argsort(Y[:, 0])]
     gap = np.subtract(
         *(MemoryRows.prepare(A).add(SecondMoment(D), np.empty((0, 0)), None) for A in (X, Y))
     )
-    x, y = (A[3] / np.linalg.norm(A[3]) for A in (X, Y))
+    x = X[3] / np.linalg.norm(X[3])
     release = Release(SecondMoment(D), len(X), 5.0)
     off = np.linalg.norm(gap - (np.outer(x, x) - np.outer(y, y)))
     assert off <= 2 * release._summation_error()
@@ -139,7 +137,7 @@ def test_a_replaced_row_changes_one_job_alone(rng):
 
 def test_the_slack_at_a_thousand_million_rows_is_small():
     """Issue: noise may grow by half a percent at most, under both relations."""
-    for relation, limit in (("replace-one", 1e-6), ("add-or-remove-one", 5e-3)):
+    for relation, limit in (("replace-one", 2e-3), ("add-or-remove-one", 5e-3)):
         release = Release(Glad(50, 5), 10**9, 10.0, relation=relation)
         event = release.event(0)
         assert event.sensitivity(relation) <= release.sensitivity() * (1 + limit)
@@ -151,18 +149,17 @@ def rounding(chain):
 
 
 @pytest.mark.parametrize("people", [1, 7])
-def test_the_slack_counts_every_job_that_may_change(people):
-    """From the jobs that are really made: those of a person, or all where rows may move."""
+def test_the_slack_counts_every_job(people):
+    """From the jobs that are really made: all of them, because all rows may move."""
     D, r, n = 20, 3, 10**6
     here = Layout.of(D, D * r)
-    job, chain = here.job, 1 + here.block + here.job // here.block
-    assert people * job < n
+    chain = 1 + here.block + here.job // here.block
     fixed = Release(Glad(D, r), n, 10.0, rows_per_person=people)
     total, weight = 2 * n * 2.0**-53, fixed.asked.summand_bound
     assert weight >= 2**8
-    assert fixed._summation_error() >= people * job * weight * rounding(chain) + total
+    assert fixed._summation_error() >= n * weight * rounding(chain) + total
     most = rounding(STANDARD.chain) + fixed.asked.job_error
-    assert fixed._summation_error() <= people * 1.1 * job * weight * most + 1.1 * total
+    assert fixed._summation_error() <= 1.1 * (n * weight * most + total)
     hidden = replace(fixed, relation="add-or-remove-one")
     assert hidden._summation_error() >= 16 * (n * weight * rounding(chain) + total)
     sampled = replace(fixed, sampling=Poisson(0.5), rows_per_person=1)

@@ -24,7 +24,7 @@ from stillspace.parts.sampling import (
     WithoutReplacement,
     WithReplacement,
 )
-from stillspace.plans.release import PUBLIC, Observation, Release
+from stillspace.plans.release import Observation, Release
 from stillspace.rows import Affine, MemoryRows, Sphere, through_view
 from stillspace.rows.maps import View
 
@@ -80,11 +80,12 @@ class WhiteBox:
     def _compare_tables(self, observation: Observation) -> None:
         """Take in a release of mapped rows: both tables go through the maps that were used.
 
-        The pairing is taken as known, which makes the adversary stronger than it is.
+        The pairing is taken as known, and so is the division of the rows into parts: this makes
+        the adversary stronger than it is.
         """
         release = observation.release
-        if len(self.scores) != 1 or type(release.sampling) not in PUBLIC:
-            msg = "Mapped rows are audited with one canary, and where it is public what is read."
+        if len(self.scores) != 1 or not isinstance(release.sampling, All | RowPart):
+            msg = "Mapped rows are audited with one canary, and without sampling."
             raise ValueError(msg)
         chosen = None if observation.selections is None else observation.selections[0]
         sums = []

@@ -45,8 +45,8 @@ from stillspace.plans.starts import GivenStart
 from stillspace.privacy import RELATIONS, Budget, Guarantee
 from stillspace.recipes import known_recipe
 from stillspace.recipes.fits import distance_quantiles
-from stillspace.rows import LabelledRows, Sketch, label_codes
-from stillspace.rows.maps import affine_of
+from stillspace.rows import LabelledRows, Sketch, block_columns, label_codes, pair_block
+from stillspace.rows.maps import affine_of, paired
 from stillspace.rows.progress import progress
 from stillspace.run import Result, most_passes, run
 
@@ -159,7 +159,7 @@ class PrivateEstimator(SubspaceEstimator):
             plan.relation,
             delta,
             not_private_because=reasons,
-            assumptions=self._assumptions(plan, n, stated),
+            assumptions=self._assumptions(plan, n, block_columns(rows), stated),
         )
         if self._collapsed(result):
             warn(_COLLAPSED, AsItIsWarning, stacklevel=3)
@@ -270,17 +270,26 @@ class PrivateEstimator(SubspaceEstimator):
         printed = (_AS_PRINTED,) if calibration == "as-printed" else ()
         return seeded + printed
 
-    def _assumptions(self, plan: StagedPlan, n: int, source: tuple[str, ...]) -> tuple[str, ...]:
-        """Return what the guarantee takes for granted and what it does not cover (SPEC 4)."""
+    def _assumptions(
+        self, plan: StagedPlan, n: int, columns: int | None, source: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Return what the guarantee takes for granted and what it does not cover (SPEC 4).
+
+        `columns` is None where pairs of rows do not depend on the order of the rows.
+        """
         k = self.rows_per_person
         given = isinstance(getattr(plan.main, "start", None), GivenStart)
         stated = [
             "each person owns one row" if k == 1 else f"each person owns at most {k} rows",
-            f"the number of rows, {n}, is public, and so is their order: the table was not sorted "
-            "by what its rows hold (shuffle such a table first)"
+            f"the number of rows, {n}, is public"
             if self.neighboring_relation == "replace-one"
             else f"public_size={n} is public knowledge and there are at most {ROW_MARGIN * n} rows",
         ]
+        if paired(plan.view) and pair_block(n, columns) < n:
+            stated.append(
+                "the order of the rows is public, because rows that are not in memory are paired "
+                "by their place: the table was not sorted by what its rows hold"
+            )
         given_vectors = any(
             not (v is None or isinstance(v, str)) for v in (self.center, self.scale)
         )

@@ -153,7 +153,7 @@ def _fill(
 def draw_subsets(n: int, sizes: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     """Return independent uniform subsets of 0…n-1 of the given sizes.
 
-    As (offsets, members): subset k is `members[offsets[k]:offsets[k + 1]]`, in no order.
+    As (offsets, members): subset k is `members[offsets[k]:offsets[k + 1]]`, in random order.
     """
     others = 2 * sizes > n
     drawn = np.where(others, n - sizes, sizes)
@@ -163,7 +163,7 @@ def draw_subsets(n: int, sizes: IntArray, rng: np.random.Generator) -> tuple[Int
         everything = np.arange(n)
         parts = np.split(members, offsets[1:-1])
         for k in np.flatnonzero(others):
-            parts[k] = np.delete(everything, parts[k])
+            parts[k] = rng.permutation(np.delete(everything, parts[k]))
         return _offsets(sizes), np.concatenate(parts)
     return offsets, members
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 
 from stillspace.methods.spectrum import Moment
+from stillspace.parts.queries import Query
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance
 from stillspace.plans.ledger import ALL
@@ -24,19 +24,19 @@ class DivisionRule:
     smallest_group: float = 0.02
     """Share of the rows: a group of outliers of this size must be visible in a part."""
 
-    def first_part(self, allowance: Allowance, moment: Moment, r: int) -> All | RowPart:
+    def first_part(
+        self, allowance: Allowance, moment: Moment, r: int, *queries: Query
+    ) -> All | RowPart:
         """Return the part number 0 of a division, or all rows.
 
-        A strong signal is found in some of the rows. The seed is made from a release, so that who
-        wrote the rows did not know which ones will be read together.
+        A strong signal is found in some of the rows. The queries are those that read parts.
         """
         kappa = moment.spectrum(r).kappa / moment.share**0.5
         parts = min(self.most_parts, int(kappa / self.kappa_per_part))
         small = allowance.size * len(moment.value) < self.least_cells
-        if not allowance.divides or small or parts < 2:
+        if small or parts < 2 or not allowance.divides(parts, *queries):
             return ALL
-        seed = int.from_bytes(sha256(moment.value.tobytes()).digest()[:8], "big")
-        return RowPart(parts, 0, seed, allowance.size)
+        return RowPart(parts, 0)
 
 
 DIVISION = DivisionRule()

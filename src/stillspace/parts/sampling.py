@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from stillspace._typing import IntArray
 from stillspace.kernels.choice import draw_binomial, draw_subsets
@@ -16,7 +14,11 @@ from stillspace.privacy.events import SamplingName
 
 @dataclass(frozen=True, slots=True)
 class Selections:
-    """The row numbers of several iterations, one after the other, in no order."""
+    """The row numbers of several iterations, one after the other.
+
+    Their order is as random as their choice, and rows are added up in it. So the law of a sum does
+    not depend on the order of the table, to the last bit.
+    """
 
     offsets: IntArray
     """Iteration i has `chosen[offsets[i]:offsets[i + 1]]`."""
@@ -44,22 +46,9 @@ class Sampling(Protocol):
     def draws(self, n_rows: int, count: int, rng: np.random.Generator) -> Selections | None:
         """Return `count` independent selections, or None for all rows."""
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> IntArray | None:
-        """Return the selected row numbers, sorted, or None for all rows."""
-
-
-class _Drawn:
-    """One selection is the first of one, sorted: cold storage is read from front to back."""
-
-    __slots__ = ()
-
-    def draw(self: Sampling, n_rows: int, rng: np.random.Generator) -> IntArray | None:
-        selections = self.draws(n_rows, 1, rng)
-        return None if selections is None else np.sort(selections[0])
-
 
 @dataclass(frozen=True, slots=True)
-class All(_Drawn):
+class All:
     """Every row, every step."""
 
     name: ClassVar[SamplingName] = "all"
@@ -74,84 +63,62 @@ class All(_Drawn):
         return None
 
 
-BLOCK_ROWS = 64
-"""Consecutive rows that lie in the same `RowPart`."""
-
-
 @dataclass(frozen=True, slots=True)
-class RowPart(_Drawn):
-    """One of `parts` disjoint parts of the rows, by row number: nothing of it is secret.
+class RowPart:
+    """One of `parts` disjoint parts of the rows. Which rows it has is secret (`Division`).
 
-    Of every `parts` blocks of 64 consecutive rows each part has one. A row outside the part has the
-    term 0, so the sum has the bounds of a sum over all rows. There is no amplification. Releases of
-    different parts compose in parallel (`CeilingLedger`). Only under replace-one does a row keep
-    its number.
+    A row outside the part has the term 0, so the sum has the bounds of a sum over all rows.
+    There is no amplification. Releases of different parts compose in parallel (`CeilingLedger`).
     """
 
     parts: int
+    """At most 256."""
     number: int
     """0 … parts − 1."""
-    seed: int
-    """Public, or made from an earlier release: in which order the parts share the blocks out."""
-    population: int
-    """The public number of rows."""
     name: ClassVar[SamplingName] = "all"
 
     def __post_init__(self) -> None:
-        if self.parts < 2 or not 0 <= self.number < self.parts or not 0 <= self.seed < 2**64:
-            msg = f"A part needs parts ≥ 2, a number below it and a seed below 2**64: {self!r}."
+        if not 2 <= self.parts <= 256 or not 0 <= self.number < self.parts:
+            msg = f"A part needs 2 to 256 parts and a number below that: {self!r}."
             raise ValueError(msg)
 
-    @property
-    def division(self) -> tuple[int, int, int]:
-        """What the parts of one division of the rows share."""
-        return self.parts, self.seed, self.population
-
     def expected_size(self, size: int) -> float:
-        """Return the number of rows that are read."""
-        return float(len(self.numbers(size)))
+        """Return `size / parts`: how many rows the part has is secret."""
+        return size / self.parts
 
     def event_facts(self) -> dict[str, Any]:
-        """As for all rows: what is read is public."""
+        """As for all rows: what is charged does not count on the secret."""
         return {"sampling": self.name}
 
     def draws(self, n_rows: int, count: int, rng: np.random.Generator) -> Selections | None:  # noqa: ARG002
-        """Return the same rows `count` times; no randomness is used."""
-        numbers = self.numbers(n_rows)
-        every = numbers if count == 1 else np.tile(numbers, count)
-        return Selections(np.arange(count + 1) * len(numbers), every)
+        """Refuse: which rows a part has is drawn once per run, not once per release."""
+        msg = "A part of the rows needs the division of its run."
+        raise ValueError(msg)
 
-    def numbers(self, n_rows: int) -> IntArray:
-        """Return the numbers of the rows that are read, ascending."""
-        if n_rows != self.population:
-            msg = f"This is a part of {self.population} rows; there are {n_rows}."
+
+class Division:
+    """In which part each row lies: secret, drawn once per run, without looking at a row.
+
+    Each row's part is uniform and independent of all others. So the law of the parts does not
+    depend on the order of the rows, and a row that is added or removed moves no other.
+    """
+
+    __slots__ = ("_labels", "parts")
+
+    def __init__(self, parts: int, n_rows: int, rng: np.random.Generator) -> None:
+        self.parts = parts
+        self._labels = rng.integers(parts, size=n_rows, dtype=np.uint8)
+
+    def numbers(self, part: RowPart) -> IntArray:
+        """Return the numbers of the rows of a part, ascending."""
+        if part.parts != self.parts:
+            msg = f"The rows are divided into {self.parts} parts; this is one of {part.parts}."
             raise ValueError(msg)
-        return _row_numbers(self)
-
-
-@lru_cache(maxsize=2)
-def _row_numbers(part: RowPart) -> IntArray:
-    parts, n_rows = np.uint64(part.parts), part.population
-    blocks = -(-n_rows // BLOCK_ROWS)
-    groups = np.arange(-(-blocks // part.parts), dtype=np.uint64)
-    place = (_mixed(groups, part.seed) % parts + np.uint64(part.number)) % parts
-    first = (groups * parts + place).astype(np.int64) * BLOCK_ROWS
-    found = (first[:, None] + np.arange(BLOCK_ROWS)).reshape(-1)
-    found = found[found < n_rows]
-    found.flags.writeable = False
-    return found
-
-
-def _mixed(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
-    """Return one word per number, as SplitMix64 makes them: the same on every machine."""
-    word = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+        return np.flatnonzero(self._labels == part.number)
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson(_Drawn):
+class Poisson:
     """Each row on its own with probability `rate`."""
 
     rate: float
@@ -183,7 +150,7 @@ class Poisson(_Drawn):
 
 
 @dataclass(frozen=True, slots=True)
-class _FixedSize(_Drawn):
+class _FixedSize:
     batch_size: int
     population: int
     name: ClassVar[SamplingName]

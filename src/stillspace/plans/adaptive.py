@@ -27,6 +27,13 @@ from stillspace.rows.maps import SPHERE, View
 _SAFE = 1.0 - 2.0**-40
 """What a share's μ is multiplied with, so that shares which add up to 1 but for rounding fit."""
 
+LEAST_SHARE = 2.0**-12
+"""The least share of μ² that a release of a part may have: below, its lattice would be coarse."""
+
+PART_MARGIN = 2.0**-12
+"""By how much a share's μ is lowered where a part of the rows is read: room for what rounding
+moves in the sums of the other parts (`CeilingLedger`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
@@ -38,15 +45,27 @@ class Allowance:
     """The public number of rows."""
     relation: Relation = "replace-one"
     rows_per_person: int = 1
+    resumable: bool = False
+    """Whether another process may go on with the run. It would not know this one's division."""
 
     def part(self, share: float) -> Allowance:
         """Return the allowance of a method that gets this share of μ²."""
         return replace(self, mu=self.mu * sqrt(share))
 
-    @property
-    def divides(self) -> bool:
-        """Whether releases may read parts of the rows by their numbers (`RowPart`)."""
-        return self.relation == "replace-one" and self.rows_per_person == 1
+    def divides(self, parts: int, *queries: Query) -> bool:
+        """Whether releases of these queries may read so many parts of the rows (`RowPart`).
+
+        A person with several rows may be in several parts. Where rounding may need more room than
+        `PART_MARGIN` (very many rows, or hardly any budget) the rows are not divided.
+        """
+        alone = self.relation == "replace-one" and self.rows_per_person == 1
+        return alone and not self.resumable and all(self._has_room(parts, q) for q in queries)
+
+    def _has_room(self, parts: int, query: Query) -> bool:
+        release = self.release(query)
+        unit = release.sensitivity()
+        lattice = query.noise.slack(unit / (self.mu * sqrt(LEAST_SHARE)))
+        return parts * ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN
 
     def release(self, query: Query, sampling: All | RowPart = ALL) -> Release:
         """Return a release without noise yet."""
@@ -69,7 +88,7 @@ class Ask:
     whole: bool = False
     """Whether `through` is all that is done to a raw row, in place of the plan's view."""
     sampling: All | RowPart = ALL
-    """Which rows this pass reads: a public choice."""
+    """Which rows this pass reads: all, or those of one secret part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +198,7 @@ class AdaptivePlan:
 
         Under the plan's own relation its μ is the ceiling. Every query has norm bound ≤
         difference bound ≤ 2 · norm bound. So a run kept under add-or-remove-one has at most twice
-        the μ under replace-one. One kept under replace-one has at most the same under the other,
-        unless it reads parts of the rows: then nothing is said about the other.
+        the μ under replace-one. One kept under replace-one has at most the same under the other.
         """
         mu = self.allowance.mu
         replaced = self.relation == "replace-one"
@@ -239,10 +257,15 @@ class AdaptivePlan:
 
     def joint_release(self, ask: Ask) -> JointRelease:
         """Return the release of one pass, each query with just the noise that its share buys."""
-        allowance = self.allowance
+        allowance, safe = self.allowance, _SAFE
+        if isinstance(ask.sampling, RowPart):
+            safe = 1.0 - PART_MARGIN
+            if min(share for _, share in ask.shares) < LEAST_SHARE:
+                msg = f"A release of a part of the rows needs a share of at least {LEAST_SHARE}."
+                raise ValueError(msg)
         return JointRelease(
             tuple(
-                allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * _SAFE)
+                allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * safe)
                 for query, share in ask.shares
             )
         )

@@ -46,7 +46,7 @@ class CeilingLedger(Ledger):
     ceiling: GaussianEvent = field(kw_only=True)
     relation: Relation = field(kw_only=True)
     whole: Fraction = field(default=Fraction(0), init=False)
-    """Σμ² of the releases that read all rows."""
+    """Σμ² of the releases that read all rows, and of the rounding of those that read parts."""
     parts: dict[RowPart, Fraction] = field(default_factory=dict, init=False)
     """Σμ² of the releases of each part of the rows, all parts of one division."""
     coordinates: int = field(default=0, init=False)
@@ -62,7 +62,7 @@ class CeilingLedger(Ledger):
         """Σμ² of the releases that one row may be in: of all rows, and of its own part.
 
         A row lies in one part. Releases of the other parts have the same law with another row in
-        its place (docs/privacy.md, "Parts of the rows").
+        its place, up to rounding (docs/privacy.md, "Parts of the rows").
         """
         return self.whole + max(self.parts.values(), default=Fraction(0))
 
@@ -74,7 +74,7 @@ class CeilingLedger(Ledger):
         if not event.norm_bound <= event.difference_bound <= 2.0 * event.norm_bound:
             msg = "A ceiling holds queries with norm ≤ difference ≤ 2 norm (AdaptivePlan.ceiling)."
             raise LedgerError(msg)
-        whole, parts = self._with(count * event.squared_mu(self.relation), event, read)
+        whole, parts = self._with(event, count, read)
         coordinates = self.coordinates + count * event.coordinates
         within = (
             whole + max(parts.values(), default=Fraction(0)) <= self.limit
@@ -89,18 +89,22 @@ class CeilingLedger(Ledger):
         self.events.extend([event] * count)
 
     def _with(
-        self, cost: Fraction, event: GaussianEvent, read: Sampling
+        self, event: GaussianEvent, count: int, read: Sampling
     ) -> tuple[Fraction, dict[RowPart, Fraction]]:
-        """Return what was spent on all rows and on each part, with one release more."""
+        """Return what was spent on all rows and on each part, with `count` releases more."""
+        cost = count * event.squared_mu(self.relation)
         if not isinstance(read, RowPart):
             return self.whole + cost, self.parts
         if self.relation != "replace-one" or event.rows_per_person != 1:
             msg = "Parts of the rows compose in parallel for replace-one and one row per person."
             raise LedgerError(msg)
-        if any(part.division != read.division for part in self.parts):
+        if any(part.parts != read.parts for part in self.parts):
             msg = "All parts of the rows must belong to one division."
             raise LedgerError(msg)
-        return self.whole, {**self.parts, read: self.parts.get(read, Fraction(0)) + cost}
+        # The rows of another part may stand in another order: its sum moves by rounding alone.
+        moved = count * (Fraction(event.slack) / Fraction(event.sigma)) ** 2
+        parts = {**self.parts, read: self.parts.get(read, Fraction(0)) + cost}
+        return self.whole + moved, parts
 
     def check(self, planned: ComposedEvent) -> ComposedEvent:
         """Return the ceiling, or raise if it is not what was planned."""

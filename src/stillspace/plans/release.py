@@ -25,7 +25,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import NotAccountedError
 from stillspace.parts.noise import SAMPLER_ERROR, GaussianNoise
 from stillspace.parts.queries import UNIT_ROUNDOFF, Joint, Query
-from stillspace.parts.sampling import All, RowPart, Sampling, Selections
+from stillspace.parts.sampling import All, Division, RowPart, Sampling, Selections
 from stillspace.plans.ledger import ALL, Ledger
 from stillspace.privacy.events import (
     GaussianEvent,
@@ -41,9 +41,6 @@ ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
-
-PUBLIC = (All, RowPart)
-"""Samplings that choose rows by public facts alone: a person changes the jobs of her own rows."""
 
 WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
@@ -202,12 +199,6 @@ class Release:
                 "use z=0.0 (not private), or a query with bounded terms such as Glad."
             )
             raise NotAccountedError(msg)
-        if isinstance(self.sampling, RowPart) and self.relation != "replace-one":
-            msg = (
-                "A part of the rows by their numbers needs replace-one: where rows may be added "
-                "or removed, later rows get other numbers."
-            )
-            raise NotAccountedError(msg)
         population = getattr(self.sampling, "population", self.size)
         if population != self.size:
             msg = f"The sampling is from {population} rows, the release has {self.size}."
@@ -272,7 +263,7 @@ class Release:
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
         bounds = self._bounds
-        z, unit, event = _least_noise(bounds, self._rounding, mu)
+        z, unit, event = _least_noise(bounds, self.rounding, mu)
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, the event alone depends on z.
@@ -284,11 +275,18 @@ class Release:
         return self.draws(k, 1, n_rows, rng, ledger)[0]
 
     def draws(
-        self, first: int, count: int, n_rows: int, rng: np.random.Generator, ledger: Ledger
+        self,
+        first: int,
+        count: int,
+        n_rows: int,
+        rng: np.random.Generator,
+        ledger: Ledger,
+        division: Division | None = None,
     ) -> Draws:
         """Record `count` iterations in the ledger, then draw their selections and noise.
 
-        What is drawn for several iterations at once has the law of what is drawn one by one.
+        What is drawn for several iterations at once has the law of what is drawn one by one. A
+        part has the rows that the run's `division` gives it, in every iteration.
         """
         if self.relation == "replace-one" and n_rows != self.size:
             msg = f"This release is planned for {self.size} rows; there are {n_rows}."
@@ -296,7 +294,7 @@ class Release:
         stretches = self._stretches(first, count)
         for k, length in stretches:
             ledger.record(self.event(k), length, self.sampling)
-        selections = self.sampling.draws(n_rows, count, rng)
+        selections = self._selections(count, n_rows, rng, division)
         sigmas = [self.sigma(k) for k, _ in stretches]
         lengths = [length for _, length in stretches]
         noise = None
@@ -304,6 +302,16 @@ class Release:
             parts = zip(sigmas, lengths, strict=True)
             noise = np.concatenate([self._noise(sigma, n, rng) for sigma, n in parts])
         return Draws(selections, noise, np.repeat(np.array(sigmas), lengths))
+
+    def _selections(
+        self, count: int, n_rows: int, rng: np.random.Generator, division: Division | None
+    ) -> Selections | None:
+        """Return which rows `count` iterations read; None means all of them."""
+        if division is None or not isinstance(self.sampling, RowPart):
+            return self.sampling.draws(n_rows, count, rng)
+        numbers = division.numbers(self.sampling)
+        every = numbers if count == 1 else np.tile(numbers, count)
+        return Selections(np.arange(count + 1) * len(numbers), every)
 
     def apply(self, rows: Adds, point: FloatArray, draw: Draw) -> FloatArray:
         """Read the rows: the noisy sum, divided by the public divisor.
@@ -340,44 +348,33 @@ class Release:
         How many rows is public; see `Glad.for_rows`.
         """
         for_rows = getattr(self.query, "for_rows", None)
-        found: Query = self.query if for_rows is None else for_rows(self._changed_rows)
+        found: Query = self.query if for_rows is None else for_rows(self.rows_bound)
         return found
-
-    @cached_property
-    def _changed_rows(self) -> int:
-        """Rows in the jobs that one person may change.
-
-        Under replace-one, and where all rows are read, a person changes as many jobs as she has
-        rows; otherwise later rows may move, and all jobs may change.
-        """
-        if self.relation == "replace-one" and type(self.sampling) in PUBLIC:
-            jobs = self.rows_per_person * STANDARD.job_rows(self.query.D)
-            return min(self.rows_bound, jobs)
-        return self.rows_bound
 
     def _slack(self, sigma: float) -> float:
         """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
-        return self.query.noise.slack(sigma) + self._rounding
+        return self.query.noise.slack(sigma) + self.rounding
 
     @cached_property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
         """What the rounding of terms and sums adds: the part of the slack without the lattice."""
         terms = 2.0 * self.rows_per_person * self.asked.term_error
         return 2.0 * self._summation_error() + terms
 
     def _summation_error(self) -> float:
-        """Return how far rounding moves the part of a computed sum that one person changes.
+        """Return how far rounding moves a computed sum.
 
         Rows are added in floating point inside jobs, and jobs exactly (docs/privacy.md, "Sums").
-        The total is rounded twice at most.
+        The total is rounded twice at most. All rows count: if the order of the rows follows from
+        their cells, one person's row may move all others to other jobs.
         """
-        query, rows, changed = self.asked, self.rows_bound, self._changed_rows
-        bound, after = query.norm_bound, getattr(query, "job_error", 0.0)
-        jobs = changed * (_relative_error(STANDARD.chain) + after)
+        query, rows = self.asked, self.rows_bound
+        bound, chain = query.norm_bound, STANDARD.chain
         if self.size * query.D <= LOOP_CELLS:
-            jobs = max(jobs, rows * (_relative_error(loop_chain_length(rows)) + after))
+            chain = max(chain, loop_chain_length(rows))
+        jobs = rows * (_relative_error(chain) + getattr(query, "job_error", 0.0))
         jobs *= getattr(query, "summand_bound", bound)
-        words = (changed // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
+        words = (rows // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
         return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
 
     @cached_property
@@ -401,8 +398,8 @@ class JointRelease:
     releases: tuple[Release, ...]
 
     def __post_init__(self) -> None:
-        if any(type(release.sampling) not in PUBLIC for release in self.releases):
-            msg = "Releases are read in one pass only where each reads all rows, or public ones."
+        if any(type(release.sampling) not in (All, RowPart) for release in self.releases):
+            msg = "Releases are read in one pass only where each reads all rows, or one part."
             raise ValueError(msg)
         facts = {(r.relation, r.size, r.rows_per_person, r.sampling) for r in self.releases}
         if len(facts) != 1:
@@ -412,9 +409,15 @@ class JointRelease:
             )
             raise ValueError(msg)
 
-    def draw(self, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> tuple[Draw, ...]:
+    def draw(
+        self,
+        n_rows: int,
+        rng: np.random.Generator,
+        ledger: Ledger,
+        division: Division | None = None,
+    ) -> tuple[Draw, ...]:
         """Record all of them in the ledger, then draw their noise."""
-        return tuple(release.draw(0, n_rows, rng, ledger) for release in self.releases)
+        return tuple(r.draws(0, 1, n_rows, rng, ledger, division)[0] for r in self.releases)
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""

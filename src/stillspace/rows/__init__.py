@@ -16,8 +16,15 @@ from stillspace.rows.maps import (
     levels,
 )
 from stillspace.rows.memory import MemoryRows
-from stillspace.rows.pairs import PairedRows, draw_pairs
-from stillspace.rows.protocols import ChosenRows, OnceAdded, Rows, RowSum, through_view
+from stillspace.rows.pairs import PairedRows, draw_pairs, pair_block
+from stillspace.rows.protocols import (
+    ChosenRows,
+    OnceAdded,
+    Rows,
+    RowSum,
+    block_columns,
+    through_view,
+)
 from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import Scaling
 from stillspace.rows.sums import STANDARD, ExactSum, Layout, Summation
@@ -48,8 +55,10 @@ __all__ = [
     "Sphere",
     "Summation",
     "Without",
+    "block_columns",
     "draw_pairs",
     "label_codes",
     "levels",
+    "pair_block",
     "through_view",
 ]

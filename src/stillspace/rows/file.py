@@ -314,6 +314,8 @@ class FileRows(MemoryRows):
     `FileRows.open(path)` opens a file; what else it takes is that of `open_source`.
     """
 
+    in_memory = False
+
     def __init__(
         self,
         table: RowTable,

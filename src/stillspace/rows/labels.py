@@ -62,6 +62,11 @@ class LabelledRows:
         """As the rows without labels."""
         return self.rows.summation
 
+    @property
+    def in_memory(self) -> bool:
+        """As the rows without labels."""
+        return bool(getattr(self.rows, "in_memory", False))
+
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum; of a query with groups, one sum per group."""
         groups = getattr(query, "groups", 1)

@@ -73,6 +73,8 @@ class MemoryRows:
     """
 
     summation = STANDARD
+    in_memory = True
+    """Whether rows that lie far apart are read as fast as neighbours."""
 
     def __init__(
         self,

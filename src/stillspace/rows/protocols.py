@@ -89,6 +89,15 @@ def through_view(rows: Rows, view: View, pairs: IntArray | None = None) -> Rows:
     return rows
 
 
+def block_columns(rows: Rows) -> int | None:
+    """Return the number of columns if pairs of rows are made of blocks of rows, else None.
+
+    Rows in memory (`in_memory`) are read one by one as fast as in order, so that any row may be
+    paired with any other.
+    """
+    return None if getattr(rows, "in_memory", False) else rows.n_columns
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenRows:
     """Some of the rows, by their numbers, as rows of their own."""

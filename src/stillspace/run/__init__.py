@@ -12,16 +12,17 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import NotAccountedError
+from stillspace.parts.sampling import Division, RowPart
 from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan, Answer, Ask
 from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.ledger import CeilingLedger, Ledger, checked_event
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import NO_DRAW, Observation, Witness
+from stillspace.plans.release import NO_DRAW, Draw, Observation, Witness
 from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent
-from stillspace.rows import MemoryRows, OnceAdded, Rows, draw_pairs, through_view
+from stillspace.rows import MemoryRows, OnceAdded, Rows, block_columns, draw_pairs, through_view
 from stillspace.rows.maps import Pairs, Sphere, View, checked_view, paired
 from stillspace.rows.protocols import accounted
 from stillspace.run.executors import Observers, Watch
@@ -145,7 +146,8 @@ def run_adaptive(
     method = plan.method
     begun = ((), False), OnceAdded(rows)
     mapped: dict[tuple[View, bool], OnceAdded] = dict([begun])
-    state = method.begin(plan.allowance)
+    state = method.begin(replace(plan.allowance, resumable=observers.journal is not None))
+    division: Division | None = None
     passes = 0
     while (ask := method.ask(state)) is not None:
         key = ask.through, ask.whole
@@ -154,15 +156,23 @@ def run_adaptive(
             mapped = dict([begun, (key, OnceAdded(accounted(_asked_rows(plan, rows, raw, ask))))])
         asked = mapped[key]
         joint, journal = plan.joint_release(ask), observers.journal
+        if isinstance(ask.sampling, RowPart):
+            if journal is not None:
+                msg = "A run with a journal reads all rows: its division is stored nowhere."
+                raise NotAccountedError(msg)
+            if asked.rows.n_rows != rows.n_rows:
+                msg = "Parts of pairs and parts of rows in one run are not disjoint."
+                raise NotAccountedError(msg)
+            division = division or Division(ask.sampling.parts, rows.n_rows, rng)
         values = None if journal is None else journal.replayed(joint.releases, 0, ledger)
+        draws: tuple[Draw, ...] = (NO_DRAW,)
         if values is None:
-            draws = joint.draw(rows.n_rows, rng, ledger)
+            draws = joint.draw(rows.n_rows, rng, ledger, division)
             values = joint.apply(asked, ask.point, draws)
             if journal is not None:
                 journal.keep(joint.releases, 0, values)
         if observers.witness is not None:
-            # What is read is public: the selection is the same for all of these releases.
-            read = replace(NO_DRAW, selection=ask.sampling.draw(rows.n_rows, rng))
+            read = draws[0]  # the selection is the same for all of these releases
             for release, value in zip(joint.releases, values, strict=True):
                 seen = Observation.of(release, 0, ask.point, value, read, asked.rows, ask.through)
                 observers.witness(replace(seen, whole=ask.whole))
@@ -215,7 +225,7 @@ def _run_staged(
 ) -> Result:
     """Run the stages in order, each on the rows as its view shows them."""
     # The pairing is drawn before any row is read, and without looking at one.
-    pairs = draw_pairs(rows.n_rows, rng, rows.n_columns) if paired(plan.view) else None
+    pairs = draw_pairs(rows.n_rows, rng, block_columns(rows)) if paired(plan.view) else None
     views = Views(rows, pairs)
     progress, event = Progress(plan.view), NOTHING
     for stage in plan.stages:

@@ -15,7 +15,6 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.exceptions import JournalError
-from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.ledger import CeilingLedger, Ledger
 from stillspace.plans.protocol import AnyPlan
@@ -100,17 +99,10 @@ class Journal:
                 "query": release.query.name,
                 "shape": list(release.query.shape),
                 "event": release.event(k).to_dict(),
-                **_part(release),
             }
             for release in releases
         ]
         return {"stage": self._stage, "iteration": k, "releases": asked}
-
-
-def _part(release: Release) -> dict[str, Any]:
-    """Return which part of the rows a release reads, if it does not read all of them."""
-    read = release.sampling
-    return {"part": [read.number, *read.division]} if isinstance(read, RowPart) else {}
 
 
 def remaining(plan: StagedPlan, records: Iterable[About]) -> ComposedEvent:
@@ -123,8 +115,6 @@ def remaining(plan: StagedPlan, records: Iterable[About]) -> ComposedEvent:
     for about in records:
         events = made.setdefault(about["stage"], [])
         for release in about.get("releases", ()):
-            if "part" in release:  # rows of other parts were not in it: they may still pay it all
-                continue
             stored = {"parts": [{**release["event"], "count": 1}]}
             events += [event for event, _ in ComposedEvent.from_dict(stored)]
     now = max(made, default=0)

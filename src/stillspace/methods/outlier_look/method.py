@@ -18,7 +18,7 @@ from stillspace.methods.outlier_look.rule import STANDARD, LookRule
 from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.standardiser.method import StandardiserState
-from stillspace.parts.queries import AngleCounts, FourthMoment, Query, SecondMoment
+from stillspace.parts.queries import AngleCounts, FourthMoment, Glad, Query, SecondMoment
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.plans.ledger import ALL
@@ -269,7 +269,8 @@ class OutlierLook:
         moment = Moment(answer.value, rule.moment_share, answer.sd)
         r = self._components(moment)
         kappa = moment.spectrum(r).kappa / sqrt(moment.share)
-        division = self.division.first_part(allowance, moment, r)
+        queries = Glad(self.D, r), FourthMoment(self.D, self._width)
+        division = self.division.first_part(allowance, moment, r, *queries)
         visible = self.smallest_visible(allowance)
         if not self.leave_out or kappa < rule.weak or visible > rule.minority:
             return Screening(moment, (), moment.share, division=division)
