@@ -51,8 +51,8 @@ class LookRule:
     natural: float = 0.22
     """Radians: from here on a group is natural, and stays. Signs of a natural group are multiplied:
     its share, the angle of its cap, and the square of the variance of the other rows along its
-    direction, over that of an average direction. Natural groups in which this variance was 1 and
-    more had .23 and more, nearly all planted ones less."""
+    direction, over that of an average direction. On 81 tables natural groups of a fifth of the rows
+    and more, with a variance of 1 and more, had .228 and more, nearly all planted groups less."""
     large: float = 0.25
     """The share of the rows from which on a larger group is not more natural."""
 
