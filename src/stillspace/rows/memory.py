@@ -73,6 +73,7 @@ class MemoryRows:
     """
 
     summation = STANDARD
+    _last: tuple[RowMap, MemoryRows] | None = None
     in_memory = True
     """Whether rows that lie far apart are read as fast as neighbours."""
 
@@ -125,6 +126,18 @@ class MemoryRows:
         return rows.through(Sphere() if norm_bound is None else Clip(norm_bound))
 
     def through(self, row_map: RowMap) -> MemoryRows:
+        """Return the rows behind a row map.
+
+        What a centre and scale or the sphere gave last is kept: a fit comes back to it.
+        """
+        if self._last is not None and self._last[0] == row_map:
+            return self._last[1]
+        found = self._mapped(row_map)
+        if isinstance(row_map, Affine | Sphere):
+            self._last = row_map, found
+        return found
+
+    def _mapped(self, row_map: RowMap) -> MemoryRows:
         """Return the rows behind a row map."""
         if isinstance(row_map, Affine):
             return self._scaled(row_map)
