@@ -179,7 +179,7 @@ def poisson_sampling() -> Result:
     rng, plain, sampling = secure_generator(), np.random.default_rng(0), Poisson(1e-3)
     return _against(
         "Poisson sampling, 1e6 rows at 1e-3, against a Bernoulli mask",
-        lambda: sampling.draw(10**6, rng),
+        lambda: sampling.draws(10**6, 1, rng),
         lambda: np.flatnonzero(plain.random(10**6) < 1e-3),
         turns=50,
     )

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evidence import (
-    accuracy,
     audits,
     defences,
     hops,
@@ -22,10 +21,6 @@ TABLES = Path(__file__).parent / "tables"
 
 PROOFS: dict[str, Callable[[], str]] = {
     "noise": noise.table,
-    "recovery": accuracy.recovery,
-    "noiseless": accuracy.noiseless,
-    "default-plan": accuracy.default_plan,
-    "large-epsilon": accuracy.large_epsilon,
     "losses": robust.losses,
     "centers": robust.centers,
     "false-alarms": robust.false_alarms,

@@ -24,7 +24,7 @@ def table() -> str:
     rows = [_row(*case) for case in _cases()]
     return markdown(
         "Audits",
-        "Lower bounds on ε at 95 % confidence, by the white-box adversary, one coin a run unless "
+        "Lower bounds on ε at 95 % confidence, by the white-box adversary, one coin per run unless "
         f"said. Correct plans claim ε = {EPSILON} at δ = {DELTA:g}, T = 30, n = 4000, D = 2, r = 1."
         " "
         "The trade-off fit is model-based (curves of the claim's own family); the others are not. "

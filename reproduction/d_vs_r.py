@@ -47,7 +47,8 @@ class DVersusR(PhaseTransition):
     n: ClassVar[int] = 2000
     runs: ClassVar[dict[Size, int]] = {"quick": 2, "paper": 50}
     note: ClassVar[str] = (
-        f"Haystack, n = T = 2000, half outliers, ε = 0.8, δ = 1/√n. {FEWER_RUNS_NOTE}"
+        "Haystack, n = T = 2000, half outliers, ε = 0.8, δ = 1/√n. No cell has r ≥ D. "
+        f"{FEWER_RUNS_NOTE}"
     )
     grid: ClassVar[dict[Size, tuple[tuple[int, ...], tuple[int, ...]]]] = {
         "quick": ((5, 10, 20, 40), (1, 2, 4)),

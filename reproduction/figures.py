@@ -183,7 +183,9 @@ def draw_grids(
             if j:
                 ax.set_ylabel("")
     _frame(figure, title, note)
-    bar = figure.colorbar(image, ax=axes, fraction=0.015, pad=0.01, aspect=60, extend="both")
+    # A share has no values beyond 0 and 1; errors and times have.
+    ends = "neither" if look.limits == (0.0, 1.0) else "both"
+    bar = figure.colorbar(image, ax=axes, fraction=0.015, pad=0.01, aspect=60, extend=ends)
     bar.set_label(scale, fontsize=8.5)
     bar.ax.tick_params(labelsize=8)
     return figure

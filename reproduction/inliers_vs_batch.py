@@ -54,7 +54,7 @@ class InliersVersusBatch(PhaseTransition):
     n: ClassVar[int] = 2000
     D: ClassVar[int] = 20
     methods: ClassVar[tuple[str, ...]] = STOCHASTIC
-    runs: ClassVar[dict[Size, int]] = {"quick": 5, "paper": 50}
+    runs: ClassVar[dict[Size, int]] = {"quick": 3, "paper": 50}
     note: ClassVar[str] = (
         "Haystack, n = T = 2000, D = 20, r = 2, ε = 0.8, δ = 1/√n. Ours takes no batch size: its "
         "column repeats one figure."

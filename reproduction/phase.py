@@ -19,7 +19,7 @@ from reproduction.experiment import (
     epsilon_text,
     haystack_cells,
 )
-from reproduction.figures import Grid, Look, draw_grids, grid_of
+from reproduction.figures import SECONDS, Grid, Look, draw_grids, grid_of
 from reproduction.statements import DRAWN, VIEWS, error
 from reproduction.tables import OUTPUT, Row, Table, number, pick, summary, values
 from stillspace.theory import predict_recovery
@@ -56,7 +56,7 @@ class PhaseTransition(Experiment):
     y: ClassVar[tuple[str, str]]
     shown: ClassVar[tuple[Shown, ...]]
     methods: ClassVar[tuple[str, ...]] = SIX
-    runs: ClassVar[dict[Size, int]] = {"quick": 5, "paper": 50}
+    runs: ClassVar[dict[Size, int]]
     note: ClassVar[str]
 
     @abstractmethod
@@ -98,8 +98,9 @@ class PhaseTransition(Experiment):
             y=(self.y[1], list(map(_tick, y[1]))),
             title=f"{self.title}: {shown.scale}",
             scale=shown.scale,
-            note=f"{self.note} Runs per cell: {count}. Dark: good. Hatched: no run got there, or "
-            f"not run.{f' {BOUNDARY_NOTE}' if shown.methods == SIX else ''}",
+            note=f"{self.note} Runs per cell: {count}. Dark: good. Hatched: "
+            f"{'no run got there, or not run' if shown.look is SECONDS else 'not run'}."
+            f"{f' {BOUNDARY_NOTE}' if shown.methods == SIX else ''}",
             look=shown.look,
         )
 
@@ -186,10 +187,19 @@ def recovery_text(table: Table) -> str:
 
 
 def wins(
-    table: Table, better: str, worse: str, axes: Sequence[str], view: str = OUTPUT
+    table: Table,
+    better: str,
+    worse: str,
+    axes: Sequence[str],
+    view: str = OUTPUT,
+    *,
+    by: float = 0.0,
 ) -> tuple[int, int]:
-    """Return in how many of the settings `better` has the smaller median error, and of how many."""
+    """Return in how many of the settings `better` is better, and of how many.
+
+    Better means that its median error is the smaller one, by more than `by` decades.
+    """
     theirs = {tuple(row[a] for a in axes): error(row, view) for row in pick(table, method=worse)}
     mine = [r for r in pick(table, method=better) if tuple(r[a] for a in axes) in theirs]
-    won = sum(error(row, view) < theirs[tuple(row[a] for a in axes)] for row in mine)
+    won = sum(error(row, view) + by < theirs[tuple(row[a] for a in axes)] for row in mine)
     return won, len(mine)

@@ -40,10 +40,10 @@ def run_cells(
     if count > 1:
         _in_processes(missing, store, count, done)
         return
-    for cell in missing:
-        with threadpool_limits(1):
+    with threadpool_limits(1):
+        for cell in missing:
             _compute(cell, store)
-        done(cell)
+            done(cell)
 
 
 def _in_processes(

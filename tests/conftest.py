@@ -1,8 +1,16 @@
+import gc
+
 import numpy as np
 import pytest
 
 from stillspace.kernels import reference
 from stillspace.rows.sums import empty_sum
+
+
+def pytest_collection_finish():
+    """Spare later looks for garbage what the imports made: it lives as long as the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -233,7 +233,7 @@ def test_wrong_options_are_refused_before_a_library_is_imported(args: list[str])
 def test_a_successful_fit_never_says_error(table: Path) -> None:
     result = fit(table, epsilon=3.0)
     assert result.exit_code == 0
-    assert "Accuracy:  estimated d² ≈" in result.stdout
+    assert "Accuracy:  Noise turned the directions by an estimated " in result.stdout
     assert "Error" not in result.output
 
 
@@ -637,33 +637,30 @@ def test_budget_refusals(table: Path, tmp_path: Path) -> None:
 def test_reproduce_writes_tables_figures_and_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reproduction.columns import Setting
-    from reproduction.convergence import Convergence
+    from tests.reproduction.conftest import make_tiny
 
-    monkeypatch.setattr(Convergence, "setting", Setting(600, 5, n_iter=120))
-    monkeypatch.setitem(Convergence.runs, "quick", 2)
-    monkeypatch.setitem(Convergence.data_sets, "quick", 1)
+    make_tiny(monkeypatch)
     out, docs = tmp_path / "out", tmp_path / "docs"
     options = ["--out", out, "--docs", docs, "--workers", 1]
-    result = run("reproduce", "convergence", *options)
+    result = run("reproduce", "D-vs-r", *options)
     assert result.exit_code == 0
-    assert "convergence:  The printed variance" in result.stdout
-    assert "90/90 cells" in result.stderr
-    for name in ("convergence.csv", "convergence.png", "convergence.svg", "reproduction.md"):
+    assert "D-vs-r:  " in result.stdout
+    assert "156/156 cells" in result.stderr
+    for name in ("D-vs-r.csv", "D-vs-r.png", "D-vs-r.svg", "reproduction.md"):
         assert (out / name).exists()
     assert (docs / "reproduction.md").exists()
-    assert (docs / "reproduction" / "convergence.png").exists()
+    assert (docs / "reproduction" / "D-vs-r.png").exists()
 
-    kept = sorted((out / "cells" / "convergence-quick").iterdir())
+    kept = sorted((out / "cells" / "D-vs-r-quick").iterdir())
     kept[0].unlink()
     started = []
     add_task = Progress.add_task
     monkeypatch.setattr(
         Progress, "add_task", lambda *a, **k: started.append(k["cells"]) or add_task(*a, **k)
     )
-    again = run("reproduce", "convergence", *options)
-    assert started == [89]  # only what is left is counted as work
-    assert "90/90 cells" in again.stderr
+    again = run("reproduce", "D-vs-r", *options)
+    assert started == [155]  # only what is left is counted as work
+    assert "156/156 cells" in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_what_is_refused():
     fit = RobustPCA(2).fit(X)
     with pytest.raises(ValueError, match="false_alarms"):
         diagnose(fit, X, false_alarms=0.0)
-    with pytest.raises(ValueError, match="more than 4 rows"):
+    with pytest.raises(ValueError, match="more than 5 rows"):
         diagnose(fit, X[:4])
     with pytest.raises(TypeError, match="fitted estimator"):
         diagnose(object(), X)

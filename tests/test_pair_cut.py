@@ -267,7 +267,7 @@ def test_the_noise_of_the_counts_is_as_large_as_stated():
     nothing = MemoryRows.prepare(np.zeros((500, 40)))
     for _ in range(10):
         run(stage.plan, nothing, rng, witness=seen.append)
-    for which, part in ((0, pair_lengths.WIDE_PART), (1, pair_lengths.NARROW_PART)):
+    for which, part in ((0, pair_lengths.RULE.wide_part), (1, pair_lengths.RULE.narrow_part)):
         noise = np.concatenate([s.released.ravel() * 500 for s in seen[which::2]])
         sigma = seen[which].release.sigma(0)
         share = SHARES.pair_lengths * part

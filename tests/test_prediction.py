@@ -16,23 +16,25 @@ from stillspace.rows import MemoryRows
 from stillspace.run import run
 
 
+def measured_and_said(name, seeds, n, D, r, share, noise, epsilon):
+    """The median error of a few fits, and the prediction."""
+    plan, found = make_plan(name, Facts(n, D, r, epsilon, 1e-6)), []
+    for seed in range(seeds):
+        data = make_haystack(n, D, r, inlier_ratio=share, inlier_noise=noise, random_state=seed)
+        result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
+        found.append(subspace_error(result.V.T, data.components))
+    facts = {"inlier_share": share, "inlier_noise": noise, "known_units": True}
+    return np.median(found), predict(n, D, r, epsilon=epsilon, delta=1e-6, **facts)
+
+
 @pytest.mark.parametrize(
     ("n", "D", "r", "share", "noise", "epsilon"),
     [(4000, 20, 2, 0.6, 0.05, 1.0), (10_000, 40, 3, 0.8, 0.1, 1.0), (3000, 15, 1, 0.5, 0.1, 3.0)],
 )
 def test_predicted_and_measured(n, D, r, share, noise, epsilon):
     """Within a factor of 2.5; seeded, so it never fails by chance."""
-    found = []
-    for seed in range(4):
-        data = make_haystack(n, D, r, inlier_ratio=share, inlier_noise=noise, random_state=seed)
-        plan = make_plan("auto", Facts(n, D, r, epsilon, 1e-6))
-        result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
-        found.append(subspace_error(result.V.T, data.components))
-    said = predict(
-        n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise,
-        known_units=True,
-    )  # fmt: skip
-    assert 0.4 < np.median(found) / said.error < 2.5
+    measured, said = measured_and_said("auto", 4, n, D, r, share, noise, epsilon)
+    assert 0.4 < measured / said.error < 2.5
 
 
 def test_the_weakest_direction_is_predicted_too():
@@ -60,17 +62,8 @@ def test_the_weakest_direction_is_predicted_too():
 )
 def test_private_pca_is_predicted_with_its_sampling_error(n, D, r, share, noise, epsilon):
     """Within a factor of 2, of which sampling is 25 × the noise at ε = 20; seeded."""
-    found = []
-    for seed in range(3):
-        data = make_haystack(n, D, r, inlier_ratio=share, inlier_noise=noise, random_state=seed)
-        plan = make_plan("dp-pca", Facts(n, D, r, epsilon, 1e-6))
-        result = run(plan, MemoryRows.prepare(data.X), seeded_generator(seed))
-        found.append(subspace_error(result.V.T, data.components))
-    said = predict(
-        n, D, r, epsilon=epsilon, delta=1e-6, inlier_share=share, inlier_noise=noise,
-        known_units=True,
-    )  # fmt: skip
-    assert 0.5 < np.median(found) / said.pca_error < 2.0
+    measured, said = measured_and_said("dp-pca", 3, n, D, r, share, noise, epsilon)
+    assert 0.5 < measured / said.pca_error < 2.0
 
 
 def test_nothing_is_predicted_above_the_largest_angle():

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.stats import chi2, f, gamma
+from scipy.stats import chi2, gamma
 from sklearn.covariance import MinCovDet
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +28,13 @@ from stillspace.estimators._files import blocks
 from stillspace.estimators._tables import checked_array
 from stillspace.rows import Affine, RowTable
 from stillspace.search import cut_of
+from stillspace.search.few_rows import (
+    centrality,
+    clean_rows,
+    mean_and_covariance,
+    square_limit,
+    squares_from_others,
+)
 
 __all__ = ["OutlierMap", "diagnose"]
 
@@ -45,12 +52,15 @@ class CutoffRule:
     """Rows beyond the cut-off of this level do not help to set it."""
     scatter_rows: int = 2000
     """Rows on which the scatter of the scores is started."""
-    orthogonal_rows: float = 0.25
-    """Effective rows per row behind the orthogonal cut-off: it starts from the lowest quarter."""
-    score_rows: float = 0.5
-    """Effective rows per row behind the scatter: it starts from half of the rows."""
+    few_rows: int = 100
+    """Up to this many rows cut-offs come from exact laws of Gaussian rows (`search.few_rows`). More
+    rows tell the tails of their distances themselves."""
+    rows_per_column: int = 3
+    """With fewer rows per column, their spread across the subspace is not known by direction."""
     rounding: float = 2.0**-40
     """Orthogonal distances below this part of the rows' median length are rounding."""
+    rank: float = 2.0**-26
+    """Singular values below this part of the largest are rounding, or ties."""
     extreme: int = 400
     """Scores beyond 2 to this power, or below its inverse, are kept in another unit."""
 
@@ -65,7 +75,8 @@ class OutlierMap:
     score_distance: FloatArray
     """(n,), Mahalanobis distance of the scores inside the subspace."""
     orthogonal_distance: FloatArray
-    """(n,), distance to the subspace, in the units of `scale`."""
+    """(n,), distance to the subspace, in the units of `scale`; weighed by `across`, if there is
+    one."""
     score_cutoff: float
     orthogonal_cutoff: float
     false_alarms: float
@@ -76,6 +87,11 @@ class OutlierMap:
     """(r, r), robust covariance of the scores in units of `unit`."""
     unit: float = 1.0
     """A power of 2; not 1 only where squares of scores would overflow or vanish."""
+    across: FloatArray | None = None
+    """(D, D − r), coordinates across the subspace, in which all directions have the same noise.
+    None: the orthogonal distance is the ordinary one."""
+    shift: FloatArray | None = None
+    """(D − r,), the middle of the rows in these coordinates."""
 
     @property
     def score_outliers(self) -> _Flags:
@@ -111,7 +127,10 @@ class OutlierMap:
     def of(self, fit: SubspaceEstimator, X: Any, *, rows_may_be_seen: bool = False) -> OutlierMap:
         """Return the map of other rows by the same fit, with the cut-offs of this one."""
         check_leave(fit, rows_may_be_seen)
-        scores, orthogonal = _split(fit, _checked(fit, X))
+        X = _checked(fit, X)
+        scores, orthogonal = _split(fit, X)
+        if self.across is not None and self.shift is not None:
+            orthogonal = _lengths(_coordinates(fit, X, self.across, orthogonal) - self.shift)
         found = _mahalanobis(scores / self.unit, self.location / self.unit, self.scatter)
         return replace(self, score_distance=found, orthogonal_distance=orthogonal)
 
@@ -144,9 +163,12 @@ def diagnose(
     variance (Satterthwaite), over the rows within a cut; the first cut is from the quantiles .10
     and .25, with which up to half of the rows may be outliers. Score distances: a minimum
     covariance determinant, reweighted, of the rows that are near the subspace; squares are
-    compared with χ²(r). With few rows both estimates are uncertain, so that F laws take the place
-    of the χ² laws, with a quarter and a half of the rows as degrees of freedom. A group of nearly
-    identical rows (`clumps_`) counts as one row for the cut-offs.
+    compared with χ²(r). A group of nearly identical rows (`clumps_`) counts as one row for the
+    cut-offs.
+
+    Tables of at most 100 rows: the rows that set the cut-offs grow from the central half, and both
+    distances of a row are those from the *other* such rows, whose law (Hotelling's) is exact. With
+    at least 3 rows per column the orthogonal distance weighs each direction by its noise.
     """
     check_leave(fit, rows_may_be_seen)
     if not 0.0 < false_alarms < 0.5:
@@ -156,25 +178,92 @@ def diagnose(
     X = _checked(fit, X)
     scores, orthogonal = _split(fit, X)
     r = scores.shape[1]
-    if len(scores) <= 2 * r:
-        msg = f"Cut-offs for {r} components need more than {2 * r} rows; there are {len(scores)}."
-        raise ValueError(msg)
     counts = _counted(fit, X)
-    size = float(np.median(np.hypot(orthogonal, _lengths(scores))))
-    cutoff = _orthogonal_cutoff(orthogonal[counts], level, RULE.rounding * size)
+    n, least = np.count_nonzero(counts), max(2 * r, r + 3)
+    if n <= least:
+        msg = f"Cut-offs for {r} components need more than {least} rows; there are {n}."
+        raise ValueError(msg)
     unit = _unit(scores)
+    size = float(np.median(np.hypot(orthogonal, _lengths(scores))))
+    if n <= RULE.few_rows:
+        few = _few_rows(fit, X, (scores / unit, orthogonal), counts, level, RULE.rounding * size)
+        location = few.pop("location") * unit
+        return OutlierMap(**few, false_alarms=float(false_alarms), location=location, unit=unit)
+    cutoff = _orthogonal_cutoff(orthogonal[counts], level, RULE.rounding * size)
     core = scores[counts & (orthogonal <= cutoff)] / unit
     location, scatter = _location_and_scatter(core)
     return OutlierMap(
         score_distance=_mahalanobis(scores / unit, location, scatter),
         orthogonal_distance=orthogonal,
-        score_cutoff=_score_cutoff(len(core), r, level),
+        score_cutoff=float(np.sqrt(chi2.isf(level, r))),
         orthogonal_cutoff=cutoff,
         false_alarms=float(false_alarms),
         location=location * unit,
         scatter=scatter,
         unit=unit,
     )
+
+
+def _few_rows(
+    fit: SubspaceEstimator,
+    X: Any,
+    distances: tuple[FloatArray, FloatArray],
+    counts: _Flags,
+    level: float,
+    rounding: float,
+) -> dict[str, Any]:
+    """Return distances, cut-offs and what they are measured by, for a table of few rows."""
+    scores, orthogonal = distances
+    n, (r, D) = np.count_nonzero(counts), fit.components_.shape
+    exact = float(np.quantile(orthogonal[counts], 0.25)) <= rounding
+    central = centrality(scores, np.maximum(orthogonal, rounding), counts)
+    basis = None
+    if not exact and n >= RULE.rows_per_column * D:
+        basis = np.linalg.qr(np.column_stack([fit.components_.T, np.eye(D)]))[0][:, r:]
+        R = _coordinates(fit, X, basis, orthogonal)
+        half = R[counts][np.argsort(central[counts])[: n // 2]]
+        if np.linalg.matrix_rank(half - half.mean(axis=0), rtol=RULE.rank) < D - r:
+            basis = None
+    if basis is None:
+        R = np.cbrt(orthogonal[:, None] ** 2)  # nearly normal (Wilson and Hilferty)
+    inside = np.zeros(len(scores), dtype=bool)
+    Z = scores if exact else np.column_stack([scores, R])
+    inside[counts] = clean_rows(Z[counts], central[counts])
+    others = int(np.count_nonzero(inside)) - 1
+    location, scatter = mean_and_covariance(scores[inside])
+    found = {
+        "score_distance": np.sqrt(squares_from_others(scores, inside)),
+        "score_cutoff": float(np.sqrt(square_limit(others, r, level))),
+        "location": location,
+        "scatter": scatter,
+    }
+    if exact:  # a quarter of the rows lie on the subspace
+        return found | {"orthogonal_distance": orthogonal, "orthogonal_cutoff": rounding}
+    mean, spread = mean_and_covariance(R[inside])
+    squares = squares_from_others(R, inside)
+    if basis is None:
+        limit, noise = square_limit(others, 1, 2.0 * level), float(spread[0, 0])
+        beyond = (mean[0] + np.sqrt(noise * squares)) ** 1.5
+        found["orthogonal_distance"] = np.where(R[:, 0] > mean[0], beyond, orthogonal)
+        found["orthogonal_cutoff"] = float((mean[0] + np.sqrt(noise * limit)) ** 1.5)
+        return found
+    noise = float(np.sqrt(np.trace(spread) / (D - r)))
+    whiten = noise * np.linalg.inv(np.linalg.cholesky(spread)).T
+    found["orthogonal_distance"] = noise * np.sqrt(squares)
+    found["orthogonal_cutoff"] = noise * float(np.sqrt(square_limit(others, D - r, level)))
+    return found | {"across": basis @ whiten, "shift": mean @ whiten}
+
+
+def _coordinates(
+    fit: SubspaceEstimator, X: Any, across: FloatArray, orthogonal: FloatArray
+) -> FloatArray:
+    """Return the rows in coordinates across the subspace, as long as their orthogonal distances.
+
+    These may have been enlarged for missing cells.
+    """
+    V = fit.components_.T
+    off = np.concatenate([block - (block @ V) @ V.T for block in fit._centred(X)])
+    return np.asarray((off @ across) * (orthogonal / np.maximum(_lengths(off), 1e-300))[:, None])
 
 
 def check_leave(fit: Any, rows_may_be_seen: bool) -> None:
@@ -251,17 +340,6 @@ def _unit(scores: FloatArray) -> float:
     return ldexp(1.0, exponent) if abs(exponent) > RULE.extreme else 1.0
 
 
-def _score_cutoff(m: int, r: int, level: float) -> float:
-    """Return the Mahalanobis distance that a share `level` of m clean rows exceeds.
-
-    The law of a new row's distance if the scatter were that of so many rows as are effective
-    (Hotelling); χ²(r) for large m.
-    """
-    rows = max(RULE.score_rows * m, r + 1.0)
-    factor = r * (rows**2 - 1.0) / (rows * (rows - r))
-    return float(np.sqrt(factor * f.isf(level, r, rows - r)))
-
-
 def _orthogonal_cutoff(d: FloatArray, level: float, rounding: float) -> float:
     """Return the distance that a share `level` of clean rows exceeds."""
     unit = float(np.quantile(d, 0.25))
@@ -279,14 +357,8 @@ def _orthogonal_cutoff(d: FloatArray, level: float, rounding: float) -> float:
             mean, second = mean * kept[0] / kept[1], second * kept[0] / kept[2]
         variance = max(second - mean**2, 1e-12 * mean**2)
         law = gamma(mean**2 / variance, scale=variance / mean)
-        limit = _exceeded(law, len(d), RULE.core_level)
-    return float(np.sqrt(_exceeded(law, len(d), level)) * unit)
-
-
-def _exceeded(law: Any, m: int, level: float) -> float:
-    """Return the square that a share `level` exceeds under a gamma law estimated from m rows."""
-    freedom = 2.0 * law.args[0]
-    return float(law.mean() * f.isf(level, freedom, freedom * RULE.orthogonal_rows * m))
+        limit = float(law.isf(RULE.core_level))
+    return float(np.sqrt(law.isf(level)) * unit)
 
 
 def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -301,7 +373,7 @@ def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         ) * np.eye(r)
     start = MinCovDet(random_state=0).fit(some)
     location, scatter = start.location_, start.covariance_
-    limit = _score_cutoff(len(scores), r, RULE.core_level) ** 2
+    limit = float(chi2.isf(RULE.core_level, r))
     lost = chi2.cdf(limit, r) / chi2.cdf(limit, r + 2)  # what cutting the tails takes off
     for _ in range(RULE.rounds):
         core = scores[_mahalanobis(scores, location, scatter) ** 2 <= limit]

@@ -45,12 +45,13 @@ def sold_as(plan):
 )
 def test_true_claims_stand_and_half_the_noise_falls(name, options):
     plan = plan_of(name, **options)
-    true = audit(plan, delta=DELTA, runs=1000, random_state=2)
+    runs = 400
+    true = audit(plan, delta=DELTA, runs=runs, random_state=2)
     assert not true.refuted
     assert true.tightness > 0.15
     # Fixed sizes are accounted for by a bound that no canary reaches: leave out more noise there.
     factor = 0.5 if options.get("sampling") in (None, "poisson") else 0.25
-    false = audit(with_noise(plan, factor), claim=sold_as(plan), runs=1000, random_state=2)
+    false = audit(with_noise(plan, factor), claim=sold_as(plan), runs=runs, random_state=2)
     assert false.refuted
     assert "refuted" in false.verdict
     assert false.epsilon > true.epsilon
@@ -82,12 +83,13 @@ def test_the_uncharged_start_falls():
 def test_the_noise_that_the_paper_prints_falls_in_ten_runs():
     facts = Facts(500, 6, 2, 0.8, 500**-0.5, calibration="as-printed")
     plan = make_plan("dp-sggd", facts, n_iter=500, batch_size=20, start=np.eye(6)[:2])
-    claim = (0.8, 500**-0.5)
-    report = audit(plan, claim=claim, bounds="accuracy", runs=10, random_state=0)
+    claim, pair = (0.8, 500**-0.5), make_neighbours(plan, 0.25)
+    report = audit(plan, claim=claim, bounds="accuracy", runs=10, neighbours=pair, random_state=0)
     assert report.bounds[0].correct == 10
     assert report.epsilon > 0.95
     assert report.refuted
-    many = audit(plan, claim=(0.8, 1e-6), runs=10, canaries=8, random_state=0)
+    eight = make_neighbours(plan, 0.25, count=8)
+    many = audit(plan, claim=(0.8, 1e-6), runs=10, canaries=8, neighbours=eight, random_state=0)
     assert many.bounds[0].name == "one-run"
     assert many.epsilon > 3
 

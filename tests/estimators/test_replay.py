@@ -167,8 +167,7 @@ def test_a_neighbour_with_the_same_releases_has_the_same_fit(monkeypatch, rng, X
         assert loss(seen, others) <= mu_from_budget(*BUDGET.values()) ** 2
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("center", [None, "pairs"])
+@pytest.mark.parametrize(("center", "rows"), [(None, 3), ("pairs", 1)])
 def test_narrowed_rows_of_a_neighbour(monkeypatch, rng, center, rows):
     X = rng.standard_normal((300, 160)) @ np.diag(np.geomspace(1.0, 0.05, 160))
     options = {

@@ -1,5 +1,6 @@
 """The private certificate: its sums, theorem 3 itself, how often it is right, and the fit."""
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_theorem_3(rng, r, noise, off):
     for cut in (0.05, 0.3):
         exact = exact_certificate(X, V.T, cut)
         for angle in ANGLES[::12]:
-            S = np.cos(angle) * exact.permeance - exact._alignment(angle, 0.0)
+            S = exact._stability(angle, exact.permeance, 0.0)
             far = X[np.linalg.norm(X - X @ V @ V.T, axis=1) >= cut]
             for _ in range(40):
                 angles = angle * rng.uniform(0, 1, r) ** rng.choice([0.1, 3.0])
@@ -92,14 +93,37 @@ def test_theorem_3(rng, r, noise, off):
 def test_the_best_subspace_is_within_the_radius():
     X, L, _ = haystack(600, 8, 2, 0.8, 0.03)
     V = turned(np.random.default_rng(1), L, np.array([0.02, 0.04]))
-    said = exact_certificate(X, V.T, 0.3).statement()
+    made = exact_certificate(X, V.T, 0.3)
+    said = made.statement()
     assert said.holds
+    assert said.radius * made._stability(said.radius, made.permeance, 0.0) >= 2.0 * made.cost
     best = V
     for _ in range(300):
         R = np.linalg.norm(X - X @ best @ best.T, axis=1)
         best = np.linalg.svd((X / np.maximum(R, 1e-9)[:, None]).T @ X)[0][:, :2]
     angles = np.arccos(np.clip(np.linalg.svd(V.T @ best)[1], -1, 1))
     assert 0.01 < angles.sum() <= said.radius < said.angle
+
+
+def test_noisy_inliers_are_certified():
+    """sin α/α ≥ cos α: with cos α the condition fails at every cut from an inlier noise of .065."""
+    X, L, _ = haystack(4000, 20, 2, 0.7, 0.1)
+    found = [exact_certificate(X, L.T, cut) for cut in CUTS]
+    assert any(made.statement().holds for made in found)
+    weaker = [
+        np.cos(angle) * made.permeance - made._alignment(angle, 0.0) > 2.0 * made.cost / angle
+        for made in found
+        for angle in ANGLES
+    ]
+    assert not any(weaker)
+
+
+def test_near_rows_without_any_distance():
+    """Noise may make the sum of distances negative: then the best subspace is the fitted one."""
+    X, L, _ = haystack(300, 5, 1, 0.9)
+    made = replace(exact_certificate(X, L.T, 0.2), cost=-0.1)
+    assert made.statement().holds
+    assert made.statement().radius == 0.0
 
 
 def test_how_often_it_says_holds():

@@ -28,28 +28,14 @@ from stillspace.privacy import (
 )
 from stillspace.privacy.filters import SAMPLER_UNIT, UNIT, charge_of, fixed_terms
 from stillspace.privacy.renyi import step_divergence
+from tests.privacy.conftest import change as tamper
+from tests.privacy.conftest import gaussian
 
 TAU = 2.0**-128
 
 
-def gaussian(mu, *, count=1, norm=1.0, difference=1.0, **options):
-    """Releases with Δ_replace/σ = mu each."""
-    event = GaussianEvent(difference / mu, norm, difference, **options)
-    return ComposedEvent(((event, count),))
-
-
 def poisson(sigma=10.0, rate=0.05, count=50):
     return ComposedEvent(((GaussianEvent(sigma, 1.0, 2.0, sampling="poisson", rate=rate), count),))
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
-def budget(path):
-    return Budget(path, epsilon=3, delta=1e-5)
 
 
 # Arithmetic
@@ -371,7 +357,7 @@ def test_foreign_files_are_left_alone(path, content):
 
 
 def test_foreign_databases_and_folders_are_left_alone(path, tmp_path):
-    _change(path, "PRAGMA journal_mode=WAL", "CREATE TABLE entries (number)")
+    tamper(path, "PRAGMA journal_mode=WAL", "CREATE TABLE entries (number)")
     content = path.read_bytes()
     with pytest.raises(BudgetError, match="is not a stillspace ledger"):
         Budget(path, 3, 1e-5)
@@ -381,7 +367,7 @@ def test_foreign_databases_and_folders_are_left_alone(path, tmp_path):
 
 
 def test_a_later_format_is_refused(path, budget):
-    _change(path, "PRAGMA user_version=4")
+    tamper(path, "PRAGMA user_version=4")
     with pytest.raises(BudgetError, match="has format 4; this version of stillspace reads 2 and 3"):
         budget.charge(gaussian(0.2), "replace-one")
 
@@ -391,13 +377,6 @@ def _rows(path, query):
     rows = connection.execute(query).fetchall()
     connection.close()
     return rows
-
-
-def _change(path, *statements):
-    connection = sqlite3.connect(path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
 
 
 def test_a_damaged_header_is_no_ledger(path, budget):
@@ -441,11 +420,11 @@ def test_entries_are_append_only_and_chained(path, budget, change):
     for _ in range(3):
         budget.charge(gaussian(0.2), "replace-one")
     with pytest.raises(sqlite3.DatabaseError, match="append-only"):
-        _change(path, change)
+        tamper(path, change)
     table = change.split()[1 if change.startswith("UPDATE") else 2]
     trigger = f"{table}_{change.split()[0]}"
     ((made,),) = _rows(path, f"SELECT sql FROM sqlite_master WHERE name = '{trigger}'")
-    _change(path, f"DROP TRIGGER {trigger}", change, made)  # the schema is as it was
+    tamper(path, f"DROP TRIGGER {trigger}", change, made)  # the schema is as it was
     with pytest.raises(BudgetError, match="damaged"):
         Budget(path).entries()
     with pytest.raises(BudgetError, match="damaged"):
@@ -494,7 +473,7 @@ def test_locked_too_long(path):
 
 def test_a_ledger_put_into_wal_mode_is_taken_back(path, budget):
     """A committed charge stands in the one file."""
-    _change(path, "PRAGMA journal_mode=WAL")
+    tamper(path, "PRAGMA journal_mode=WAL")
     budget.charge(gaussian(0.2), "replace-one")
     assert [p.name for p in path.parent.iterdir()] == ["ledger.db"]
     copied = path.with_name("copy.db")
@@ -502,24 +481,15 @@ def test_a_ledger_put_into_wal_mode_is_taken_back(path, budget):
     assert len(Budget(copied).entries()) == 1
 
 
-def test_every_connection_is_durable(path, budget, monkeypatch):
+def test_every_connection_is_durable(budget, statements):
     """EXTRA (3) and a rollback journal, and the commit is the last thing done before returning."""
-    seen = []
-    connect = sqlite3.connect
-
-    def traced(*args, **kwargs):
-        connection = connect(*args, **kwargs)
-        connection.set_trace_callback(seen.append)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
     budget.charge(gaussian(0.2), "replace-one")
-    assert "PRAGMA synchronous=EXTRA" in seen
-    assert "PRAGMA journal_mode=DELETE" in seen
-    begin = seen.index("BEGIN IMMEDIATE")
-    assert seen.index("PRAGMA synchronous=EXTRA") < begin
-    assert seen[-1] == "COMMIT"
-    assert sum(text.startswith("INSERT INTO entries") for text in seen[begin:]) == 1
+    assert "PRAGMA synchronous=EXTRA" in statements
+    assert "PRAGMA journal_mode=DELETE" in statements
+    begin = statements.index("BEGIN IMMEDIATE")
+    assert statements.index("PRAGMA synchronous=EXTRA") < begin
+    assert statements[-1] == "COMMIT"
+    assert sum(text.startswith("INSERT INTO entries") for text in statements[begin:]) == 1
 
 
 def test_a_link_to_a_ledger_is_that_ledger(path, budget, tmp_path):
@@ -632,17 +602,8 @@ def test_races_for_the_last_of_the_budget(tmp_path):
     assert set(found) == {"all of it spent, exactly", "never over the limit"}
 
 
-def test_a_charge_reads_and_writes_in_one_transaction(budget, monkeypatch):
+def test_a_charge_reads_and_writes_in_one_transaction(budget, statements):
     """Nobody else can write between the tally that is judged and the entry that is made."""
-    statements = []
-    connect = sqlite3.connect
-
-    def traced(*args, **options):
-        connection = connect(*args, **options)
-        connection.set_trace_callback(statements.append)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
     budget.charge(gaussian(0.01), "replace-one")
     begin = statements.index("BEGIN IMMEDIATE")
     write = next(i for i, text in enumerate(statements) if text.startswith("INSERT"))

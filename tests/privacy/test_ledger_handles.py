@@ -9,35 +9,11 @@ import pytest
 
 from stillspace import Budget
 from stillspace.exceptions import BudgetError
-from stillspace.privacy import ComposedEvent, GaussianEvent, ledger
+from stillspace.privacy import ledger
+from tests.privacy.conftest import change, charge
 
 PATIENCE = 60.0
 """Seconds after which a thread counts as hung; a charge takes a few thousandths."""
-
-
-def gaussian(mu):
-    return ComposedEvent(((GaussianEvent(1 / mu, 1.0, 1.0), 1),))
-
-
-def charge(budget, **options):
-    return budget.charge(gaussian(0.1), "replace-one", **options)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
-def budget(path):
-    return Budget(path, epsilon=3, delta=1e-5)
-
-
-def change(path, *statements):
-    connection = sqlite3.connect(path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
 
 
 # The file changes under a live handle
@@ -88,20 +64,6 @@ def test_other_handles_may_go_ahead(path, budget):
 
 
 # What a charge costs
-
-
-@pytest.fixture
-def statements(monkeypatch):
-    seen = []
-    connect = sqlite3.connect
-
-    def traced(*args, **options):
-        connection = connect(*args, **options)
-        connection.set_trace_callback(seen.append)
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", traced)
-    return seen
 
 
 def whole_checks(statements):

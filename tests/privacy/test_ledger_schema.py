@@ -1,37 +1,11 @@
 """A ledger whose file holds foreign tables, triggers, views or indexes is refused."""
 
-import sqlite3
-
 import pytest
 
 from stillspace import Budget
 from stillspace.exceptions import BudgetError
-from stillspace.privacy import ComposedEvent, GaussianEvent, schema
-
-
-def gaussian(mu):
-    return ComposedEvent(((GaussianEvent(1 / mu, 1.0, 1.0), 1),))
-
-
-def charge(budget, **options):
-    return budget.charge(gaussian(0.1), "replace-one", **options)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
-def budget(path):
-    return Budget(path, epsilon=3, delta=1e-5)
-
-
-def change(path, *statements):
-    connection = sqlite3.connect(path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
+from stillspace.privacy import schema
+from tests.privacy.conftest import change, charge
 
 
 def trigger(when, body="SELECT 1", name="t"):

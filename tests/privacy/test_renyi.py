@@ -18,6 +18,9 @@ from stillspace.privacy.renyi import (
 
 CASES = [(1e-3, 0.2), (0.02, 0.5), (0.1, 0.2), (0.3, 1.0), (0.9, 0.5), (1e-3, 1.5)]
 ORDERS = [1.3, 2.0, 3.7, 8.0, 20.5]
+AT_TWO_ORDERS = [
+    (*case, order) for i, case in enumerate(CASES) for order in (ORDERS[i % 5], ORDERS[(i + 2) % 5])
+]
 
 
 def poisson(q, mu, **options):
@@ -61,8 +64,7 @@ def mix(q, a, b):
     return lambda x: (1 - mpmath.mpf(q)) * a(x) + q * b(x)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("q", "mu"), CASES)
+@pytest.mark.parametrize(("q", "mu", "order"), AT_TWO_ORDERS)
 def test_bounds_are_just_above_the_divergence(q, mu, order):
     """Never below the integral in 40 digits; above it by 0.2 % at most."""
     plain, moved, back = phi(), phi(mu), phi(-mu)

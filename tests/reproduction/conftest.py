@@ -5,19 +5,25 @@ from reproduction.d_vs_r import DVersusR
 from reproduction.eps_vs_delta import EpsilonVersusDelta
 from reproduction.europe import MapSize, Popres
 from reproduction.inliers_vs_batch import InliersVersusBatch
-from reproduction.n_vs_d import NVersusD
+from reproduction.n_vs_d import RATE_D, NVersusD
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Every experiment at its quick size made tiny: a few seconds for all."""
-    monkeypatch.setattr(Convergence, "setting", Setting(600, 6, n_iter=160))
+    make_tiny(monkeypatch)
+
+
+def make_tiny(monkeypatch):
+    """Make every experiment at its quick size tiny: a few seconds for all."""
+    monkeypatch.setattr(Convergence, "setting", Setting(600, 6, n_iter=100))
     for kind in (Convergence, NVersusD, EpsilonVersusDelta, InliersVersusBatch, DVersusR):
         monkeypatch.setitem(kind.runs, "quick", 2)
     monkeypatch.setitem(Convergence.data_sets, "quick", 1)
-    monkeypatch.setitem(NVersusD.grid, "quick", ((60, 120), (4,)))
+    # the dimension of the rates: the same noise need not be calibrated twice
+    monkeypatch.setitem(NVersusD.grid, "quick", ((60, 120), (RATE_D,)))
     monkeypatch.setitem(NVersusD.rate_sizes, "quick", (60, 120, 180))
     monkeypatch.setitem(NVersusD.rate_runs, "quick", 2)
+    monkeypatch.setattr(NVersusD, "shown", NVersusD.shown[::2])  # one figure of each scale
     monkeypatch.setitem(EpsilonVersusDelta.grid, "quick", ((0.4, 1.6), (1e-2,)))
     monkeypatch.setattr(EpsilonVersusDelta, "n", 200)
     monkeypatch.setattr(EpsilonVersusDelta, "D", 5)

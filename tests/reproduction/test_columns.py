@@ -19,11 +19,13 @@ from reproduction.columns import (
     start_radius,
     true_epsilon,
 )
+from reproduction.convergence_statements import settled
 from reproduction.eps_vs_delta import width
 from reproduction.exponential import exponential_pca
 from reproduction.figures import boundary_segments, label_spots
+from reproduction.n_vs_d import _larger_D, _sooner
 from reproduction.noise import FORMULAS, NoiseCell
-from reproduction.phase import predicted_to_recover
+from reproduction.phase import predicted_to_recover, wins
 from reproduction.statements import by_share, judged, rows_of
 from reproduction.tables import one, pick
 
@@ -235,3 +237,40 @@ def test_gibbs_sampling_has_the_law_of_the_exact_sampler():
 def test_one_refuses_two():
     with pytest.raises(ValueError, match="2 rows"):
         one([{"a": 1}, {"a": 1}], a=1)
+
+
+def test_larger_D_is_judged_only_where_both_methods_were_run():
+    good, bad = -3.0, -1.0
+    full = [row("honest", "dp-GGD", v, v, n=1.0, D=D) for D, v in ((10.0, good), (20.0, bad))]
+    sampled = [row("honest", "dp-SGGD", good, good, n=1.0, D=D) for D in (10.0, 20.0, 50.0)]
+    pair = {"full": "dp-GGD", "sampled": "dp-SGGD"}
+    assert str(_larger_D([*full, *sampled], "", **pair)) == "holds (1 of 1)"
+    # Without the cell at D = 20 of dp-GGD there is no D at which it is seen to fail.
+    assert str(_larger_D([full[0], *sampled], "", **pair)) == "open (no cell)"
+    assert str(_larger_D([*full, sampled[0]], "", **pair)) == "open (no cell)"
+    assert wins([*full, *sampled], "dp-SGGD", "dp-GGD", ("n", "D")) == (1, 2)
+    assert wins([*full, *sampled], "dp-SGGD", "dp-GGD", ("n", "D"), by=2.5) == (0, 2)
+
+
+def test_less_time_to_the_tolerance():
+    facts = {"n": 1.0, "D": 10.0}
+    times = {"dp-GGD": 2.0, "dp-GD-REAP": 3.0}
+    rows = [row("honest", m, -3.0, seconds_to_reach=t, **facts) for m, t in times.items()]
+    assert _sooner(rows, "dp-GGD", "dp-GD-REAP") == (1, 1)
+    assert _sooner(rows, "dp-GD-REAP", "dp-GGD") == (0, 1)
+    assert _sooner([{**r, "seconds_to_reach": None} for r in rows], "dp-GGD", "dp-GD-REAP") == (
+        0,
+        0,
+    )
+
+
+def test_the_time_from_which_on_a_run_is_good():
+    """A good start that the first step throws away does not count."""
+    errors = (-3.0, -1.0, -2.5, -1.5, -2.0, -4.0)
+    trace = [
+        row("honest", "dp-GGD", v, v - 1.0, iteration=float(k), seconds=10.0 + k)
+        for k, v in enumerate(errors)
+    ]
+    assert settled(trace, "") == 14.0
+    assert settled(trace, "_of_iterate") == 10.0
+    assert settled(trace[:4], "") == float("inf")

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from reproduction.statements import columns_in
 from reproduction.tables import TIME, one, pick, read_csv, write_csv
 
 from reproduction import EXPERIMENTS
+from tests.reproduction.conftest import make_tiny
 
 
 def tables_of(task):
@@ -69,10 +71,22 @@ def test_an_experiment_gives_tables_figures_and_a_verdict(name, tiny, tmp_path, 
     assert without_times(tables_of(again)) == without_times(tables)
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a tiny experiment that ran once."""
+    out = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        patch.setattr(DVersusR, "figures", lambda self, tables, done: {})
+        Task(EXPERIMENTS["D-vs-r"], "quick", out).run(workers=1)
+    return out
+
+
 @pytest.fixture
-def task(tiny, tmp_path, monkeypatch):
-    """A tiny experiment without its figures."""
+def task(finished, tiny, tmp_path, monkeypatch):
+    """A tiny experiment without its figures; all its cells are there already."""
     monkeypatch.setattr(DVersusR, "figures", lambda self, tables, done: {})
+    copytree(finished, tmp_path, dirs_exist_ok=True)
     return Task(EXPERIMENTS["D-vs-r"], "quick", tmp_path)
 
 
@@ -126,7 +140,6 @@ def test_publishing_keeps_what_was_published_before(task, tmp_path, monkeypatch)
 
 
 def test_a_finished_cell_is_not_made_again(task, monkeypatch):
-    task.run(workers=1)
     monkeypatch.setattr(Cell, "compute", lambda self: pytest.fail("made again"))
     seen = []
     task.run(workers=1, done=seen.append)

@@ -230,6 +230,24 @@ def draw():
     return np.random.default_rng()
 
 
+@pytest.fixture(scope="module")
+def mute(tmp_path_factory, cells):
+    """A table on a cluster whose one worker cannot draw a random number."""
+    path = tmp_path_factory.mktemp("mute") / "X.npy"
+    np.save(path, cells)
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        table = on_cluster(path, client)
+        client.run(draw_nothing)
+        yield table
+        with pytest.raises(AssertionError, match="a worker drew"):
+            client.submit(draw).result()
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -240,21 +258,11 @@ def draw():
     ],
     ids=["default", "pairs", "sampled", "pictures"],
 )
-def test_workers_draw_nothing(path, options):
+def test_workers_draw_nothing(mute, options):
     """Their processes cannot: every word of the fit comes from the coordinator."""
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        table = on_cluster(path, client)
-        client.run(draw_nothing)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fit = PrivateRobustPCA(2, epsilon=2.0, **options).fit(table)
-        with pytest.raises(AssertionError, match="a worker drew"):
-            client.submit(draw).result()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = PrivateRobustPCA(2, epsilon=2.0, **options).fit(mute)
     assert fit.privacy_.private
     assert any("workers" in word for word in fit.privacy_.assumptions)
 

@@ -33,40 +33,40 @@ def shares(inner, outer, V):
     return *parts, parts[0] + parts[1]
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_lemma_1_the_gradient_pulls_towards_the_subspace(seed):
-    _, inner, outer, truth, V = instance(seed)
-    n = len(inner) + len(outer)
-    _, away, G = shares(inner, outer, V)
-    E = V - truth @ (truth.T @ V)
-    s = np.minimum(sines(V, truth.T), 1.0)
-    c = np.sqrt(1.0 - s**2)
-    P = np.linalg.eigvalsh(truth.T @ (inner.T @ inner) @ truth / n)[0]
-    A = np.linalg.norm(away, 2)
-    assert (E * G).sum() <= -(c.min() * P - A) * (s * c).sum() + 1e-10
-    assert (s * c).sum() >= c.min() * np.linalg.norm(E) - 1e-12
-    every = np.concatenate([inner, outer])
-    assert np.linalg.norm(G) ** 2 <= np.linalg.norm(every, 2) ** 2 / n + 1e-12
-    r = V.shape[1]
-    facts = local_stability(inner, outer, truth.T)
-    pull = facts.pull(np.linalg.norm(E), r)
-    assert np.linalg.norm(G) <= pull.gradient + 1e-12
-    assert np.mean(np.sum((every @ V) ** 2, axis=1)) <= pull.square + 1e-12
-    assert pull.gradient <= facts.gradient
+def test_lemma_1_the_gradient_pulls_towards_the_subspace():
+    for seed in range(300):
+        _, inner, outer, truth, V = instance(seed)
+        n = len(inner) + len(outer)
+        _, away, G = shares(inner, outer, V)
+        E = V - truth @ (truth.T @ V)
+        s = np.minimum(sines(V, truth.T), 1.0)
+        c = np.sqrt(1.0 - s**2)
+        P = np.linalg.eigvalsh(truth.T @ (inner.T @ inner) @ truth / n)[0]
+        A = np.linalg.norm(away, 2)
+        assert (E * G).sum() <= -(c.min() * P - A) * (s * c).sum() + 1e-10
+        assert (s * c).sum() >= c.min() * np.linalg.norm(E) - 1e-12
+        every = np.concatenate([inner, outer])
+        assert np.linalg.norm(G) ** 2 <= np.linalg.norm(every, 2) ** 2 / n + 1e-12
+        r = V.shape[1]
+        facts = local_stability(inner, outer, truth.T)
+        pull = facts.pull(np.linalg.norm(E), r)
+        assert np.linalg.norm(G) <= pull.gradient + 1e-12
+        assert np.mean(np.sum((every @ V) ** 2, axis=1)) <= pull.square + 1e-12
+        assert pull.gradient <= facts.gradient
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_lemma_2_one_step_with_noise_of_any_size(seed):
-    rng, inner, outer, truth, V = instance(seed)
-    _, _, G = shares(inner, outer, V)
-    eta = 10.0 ** rng.uniform(-3.0, 0.5)
-    B = 10.0 ** rng.uniform(-3.0, 0.5) * rng.standard_normal(V.shape)
-    K = np.eye(V.shape[1]) + eta * V.T @ B
-    H = G + B - V @ (V.T @ B)
-    E, off = V - truth @ (truth.T @ V), H - truth @ (truth.T @ H)
-    moved = polar(V + eta * (G + B))
-    bound = np.linalg.norm(E + eta * off @ np.linalg.inv(K))
-    assert np.linalg.norm(sines(moved, truth.T)) <= bound * (1.0 + 1e-6) + 1e-9
+def test_lemma_2_one_step_with_noise_of_any_size():
+    for seed in range(100):
+        rng, inner, outer, truth, V = instance(seed)
+        _, _, G = shares(inner, outer, V)
+        eta = 10.0 ** rng.uniform(-3.0, 0.5)
+        B = 10.0 ** rng.uniform(-3.0, 0.5) * rng.standard_normal(V.shape)
+        K = np.eye(V.shape[1]) + eta * V.T @ B
+        H = G + B - V @ (V.T @ B)
+        E, off = V - truth @ (truth.T @ V), H - truth @ (truth.T @ H)
+        moved = polar(V + eta * (G + B))
+        bound = np.linalg.norm(E + eta * off @ np.linalg.inv(K))
+        assert np.linalg.norm(sines(moved, truth.T)) <= bound * (1.0 + 1e-6) + 1e-9
 
 
 @pytest.mark.parametrize("tangential", [True, False])
@@ -137,23 +137,23 @@ def test_bennetts_variance_against_its_definition():
     assert Drift(0.3, 1.0, 0.4).variance(0.1) == pytest.approx(0.16)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_lemma_5_the_time_of_the_comparison_sequence(seed):
-    rng = np.random.default_rng(seed)
-    s = rng.uniform(0.01, 0.9)
-    drift = Drift(s, rng.uniform(0.01, 3.0), 0.1)
-    slack = s * rng.uniform(0.0, 0.8)
-    v = max(sqrt(drift.energy), s)
-    last = drift.floor(slack) * rng.uniform(1.001, 2.0)
-    first = last * rng.uniform(1.0, 4.0)
-    u, steps = first, 0
-    while u > last:
-        u = max(v, sqrt(max(u * u - 2 * s * u + v * v, 0.0))) + slack
-        steps += 1
-    assert steps <= np.ceil(drift.time(first, last, slack))
-    assert steps >= 0.2 * drift.time(first, last, slack) - 2  # and the bound is no empty one
-    assert max(v, sqrt(last**2 - 2 * s * last + v * v)) + slack <= last
-    assert drift.time(first, 0.999 * drift.floor(slack), slack) == inf
+def test_lemma_5_the_time_of_the_comparison_sequence():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        s = rng.uniform(0.01, 0.9)
+        drift = Drift(s, rng.uniform(0.01, 3.0), 0.1)
+        slack = s * rng.uniform(0.0, 0.8)
+        v = max(sqrt(drift.energy), s)
+        last = drift.floor(slack) * rng.uniform(1.001, 2.0)
+        first = last * rng.uniform(1.0, 4.0)
+        u, steps = first, 0
+        while u > last:
+            u = max(v, sqrt(max(u * u - 2 * s * u + v * v, 0.0))) + slack
+            steps += 1
+        assert steps <= np.ceil(drift.time(first, last, slack))
+        assert steps >= 0.2 * drift.time(first, last, slack) - 2  # and the bound is no empty one
+        assert max(v, sqrt(last**2 - 2 * s * last + v * v)) + slack <= last
+        assert drift.time(first, 0.999 * drift.floor(slack), slack) == inf
 
 
 def test_local_alignment_holds_at_many_subspaces_nearby():

@@ -26,7 +26,7 @@ Coins: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class PlanAttack:
-    """One run of a plan, and what the adversary makes of it: a number a coin."""
+    """One run of a plan, and what the adversary makes of it: one number per coin."""
 
     plan: AnyPlan
     neighbours: Neighbours

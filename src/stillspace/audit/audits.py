@@ -31,7 +31,7 @@ __all__ = ["audit"]
 BOUNDS: tuple[BoundName, ...] = ("trade-off", "clopper-pearson", "accuracy", "one-run")
 
 _PILOT, _PILOT_RUNS = 4, 60
-"""Runs a candidate: enough to measure information, or to see a score's mean."""
+"""Runs per candidate: enough to measure information, or to see a score's mean."""
 _TASK, _STEPS = 200, 40
 """The most runs of one task, and the least number of tasks."""
 
@@ -79,7 +79,7 @@ def audit(
         otherwise "trade-off" if the claim is a curve and "clopper-pearson" if it is one pair.
     runs : int, default=2000
     canaries : int, default=1
-        Coins a run. More than one only for "one-run".
+        Coins per run. More than one only for "one-run".
     confidence : float, default=0.95
         All bounds together are right with this probability.
     neighbours : Neighbours or (X0, X1), default=None
@@ -347,7 +347,7 @@ def _report(
 
 
 def _as_scores(results: FloatArray, coins: Coins, split: int) -> FloatArray:
-    """Return one number a coin: as it is, or by the best linear score on the first runs."""
+    """Return one number per coin: as it is, or by the best linear score on the first runs."""
     if results.size == len(coins):
         return results.ravel()
     training, answers = results[:split], coins[:split]

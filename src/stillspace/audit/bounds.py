@@ -6,7 +6,7 @@ a certain rate; one that did better refutes every smaller ε. All levels are one
 lies below a bound with probability at most α.
 
 None of these knows how the scores were made. What they need: a threshold that does not depend on
-the runs that are counted; one coin a run and independent runs (`clopper_pearson`, `accuracy`,
+the runs that are counted; one coin per run and independent runs (`clopper_pearson`, `accuracy`,
 `trade_off`); for `one_run` independent coins, which may share a run.
 """
 

@@ -1,4 +1,4 @@
-"""What an adversary makes of what it sees: a number a coin, larger where the coin shows 1.
+"""What an adversary makes of what it sees: one number per coin, larger where the coin shows 1.
 
 The white-box score is the log-likelihood ratio of all noisy releases given the iterates, which is
 the best there is (Neyman and Pearson). The adversary knows the plan, the noise, all other rows and

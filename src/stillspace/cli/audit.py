@@ -63,7 +63,7 @@ _Runs = Annotated[
     int | None,
     typer.Option(help="More runs, a sharper bound. Default 2000; 400 for a model."),
 ]
-_Canaries = Annotated[int, typer.Option(help="Coins a run; several need --bound one-run.")]
+_Canaries = Annotated[int, typer.Option(help="Coins per run; several need --bound one-run.")]
 _Confidence = Annotated[float, typer.Option(help="Of all bounds together.")]
 _Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes.")]
 _Picture = Annotated[

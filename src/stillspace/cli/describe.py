@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isnan
 from typing import Any
 
 from stillspace.cli.console import say, say_guarantee
@@ -26,32 +25,15 @@ def say_model(fitted: Any) -> None:
 
 def _say_released(fitted: Any) -> None:
     """Say what a private fit released besides the subspace."""
+    from stillspace.estimators._summary import released_words  # noqa: PLC0415  (NumPy; --help need not wait)
+
     if getattr(fitted, "route_", ""):
         say("Route:", fitted.route_.partition("; ")[0] + ".")
-    if hasattr(fitted, "error_meaning_"):
-        error = fitted.error_estimate_
-        number = (
-            "" if isnan(error) else f"estimated d² ≈ {error:.2g}, up to about {2 * error:.2g}. "
-        )
-        say("Accuracy:", number + fitted.error_meaning_)
-    for group in getattr(fitted, "left_out_", ()):
-        say(
-            "Left out:",
-            f"a group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) that sit "
-            "together away from the others. If they are a real minority, this fit is not about "
-            "them; --groups keep keeps all rows.",
-        )
-    dropped = getattr(fitted, "dropped_columns_", ())
-    if len(dropped) > 0:
-        numbers = ", ".join(str(j + 1) for j in dropped)
-        say("Dropped:", f"columns {numbers}: their scale could not be resolved.")
-    if getattr(fitted, "pair_cut_", None) is not None:
-        say("Pairs:", f"differences of length {fitted.pair_cut_:.3g} and more were left out.")
     if getattr(fitted, "sketch_", None) is not None:
         width = fitted.sketch_.n_components
         say("Sketch:", f"the components live in a public projection to {width} columns.")
-    if getattr(fitted, "variances_", None) is not None:
-        say("Variances:", ", ".join(f"{value:.3g}" for value in fitted.variances_))
+    for name, words in released_words(fitted):
+        say(f"{name.capitalize()}:", words)
     scree, score_map = getattr(fitted, "scree_", None), getattr(fitted, "score_map_", None)
     if scree is not None:
         shown = ", ".join(f"{value:.3g}" for value in scree.values[:10])
@@ -60,18 +42,14 @@ def _say_released(fitted: Any) -> None:
         cells = " × ".join(map(str, score_map.maps[0][1].shape))
         cells = f"{len(score_map.maps)} times {cells}" if score_map.labels else cells
         say("Map:", f"{cells} cells of scores up to {score_map.length:.3g}; see stillspace report.")
-    if getattr(fitted, "distance_quantiles_", None) is not None:
-        levels = ("25", "50", "75", "90", "95", "97.5")
-        pairs = zip(levels, fitted.distance_quantiles_, strict=True)
-        say("Distances:", ", ".join(f"{level} %: {value:.3g}" for level, value in pairs))
-    if getattr(fitted, "certificate_", None) is not None:
-        say("Certificate:", str(fitted.certificate_))
 
 
 def say_loadings(fitted: Any) -> None:
     """Say which columns count most in each component."""
     if fitted.sketch_ is not None:
         return
+    from stillspace.estimators._summary import column_names  # noqa: PLC0415
+
     names = column_names(fitted)
     for i, component in enumerate(fitted.components_):
         order = sorted(range(len(component)), key=lambda j: -abs(component[j]))[:_LARGEST]
@@ -80,16 +58,9 @@ def say_loadings(fitted: Any) -> None:
         say(f"Component {i + 1}:", text + (f", and {more} smaller" if more else ""))
 
 
-def column_names(fitted: Any) -> list[str]:
-    """Return the names in the model, or numbers from 1 where it has none."""
-    names = getattr(fitted, "feature_names_in_", None)
-    if names is None:
-        return [f"column {j + 1}" for j in range(fitted.n_features_in_)]
-    return [str(name) for name in names]
-
-
 def facts_of(fitted: Any) -> dict[str, Any]:
     """Return what a model is, what it released and what it promises, as JSON values."""
+    from stillspace.estimators._summary import column_names  # noqa: PLC0415
     from stillspace.models import released_facts  # noqa: PLC0415
     from stillspace.plans.fixed import fingerprint  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Tables in files: opened before anything is read, checked like arrays, read a part at a time."""
+"""Tables in files: checked like arrays, read a part at a time."""
 
 from __future__ import annotations
 
@@ -13,30 +13,17 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from stillspace._checks import bytes_in_words, checked_bytes
+from stillspace._checks import bytes_in_words
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.estimators._sampling import EXTREME
 from stillspace.rows import RowTable
-from stillspace.rows.file import LEAST_MEMORY
 from stillspace.rows.maps import BLOCK_CELLS
-from stillspace.rows.sources import is_source
 
 COPIES = 4
 """Copies of a table with missing cells, in float64, that a robust fit in memory makes."""
 
 MISSING = -(2.0**100)
 """What stands for a missing cell while a table is read from a file: float32 has it, too."""
-
-
-def opened(X: Any, estimator: BaseEstimator, *, hidden: bool = False) -> Any:
-    """Return a table for a path, a handle or a source, and anything else as it is.
-
-    `hidden`: the number of rows is secret.
-    """
-    memory = getattr(estimator, "memory", None)
-    if memory is not None:
-        checked_bytes("memory", memory, LEAST_MEMORY)
-    return RowTable.of(X, memory, hidden=hidden) if is_source(X) else X
 
 
 def check_table(

@@ -20,10 +20,11 @@ from stillspace._checks import (
 )
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
-from stillspace.estimators._files import opened
 from stillspace.estimators._journal import check_private_journal, paid
 from stillspace.estimators._planning import USUAL_MEMORY, planned
 from stillspace.estimators._source import FileTable, Source, source_of
+from stillspace.estimators._summary import QUANTILES
+from stillspace.estimators._tables import opened
 from stillspace.estimators._validation import (
     check_labels,
     checked_budget,
@@ -53,9 +54,6 @@ from stillspace.run import Result, most_passes, run
 NONFINITE = ("center", "zero", "raise")
 """What happens to a cell that is NaN: it sits at the centre, its row counts as a zero row, or the
 fit is refused."""
-
-QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
-"""Levels of `distance_quantiles_`."""
 
 COLLAPSED = 0.95
 """Of the rows' second moment on the sphere: the share of one direction that calls for a word."""

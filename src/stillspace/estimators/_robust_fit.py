@@ -126,18 +126,17 @@ def _started(
     task: Task, sample: Sample, rng: np.random.Generator, search_rng: np.random.Generator
 ) -> Start:
     """Search on a sample. All rows of a wide table are fitted in the space that they span, too."""
-    found = searched(sample, task.r, task.loss, task.center, search_rng)
+    found, counts = searched(sample, task.r, task.loss, task.center, search_rng)
     best = chosen(found.candidates)
     V = best.components.T
     if sample.space is not None and sample.whole and task.algorithm == "auto":
         rows = MemoryRows.prepare(sample.rows, center=found.center)
-        counts = found.counts(sample.rows)
         options = {"start": V.T, **solver_options(best, found.floor), **task.options}
         n, k = sample.rows.shape
         plan = fixed_plan("auto", Facts(n, k, task.r), **options)
         plan = _settling(plan, int(np.count_nonzero(counts)), options)
         V = _run(plan, rows.only(counts), rng).V
-    return start_of(sample, found, V)
+    return start_of(sample, found, counts, V)
 
 
 def fitted_with_holes(

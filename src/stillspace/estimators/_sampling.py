@@ -129,6 +129,8 @@ class Start:
     far_out: Outlyingness | None
     """Tells rows that lie too far out, about `middle` and in units of the scale."""
     middle: FloatArray
+    counts: npt.NDArray[np.bool_] | None
+    """Which rows count, if the sample was the whole table (`counted`)."""
 
     @property
     def best(self) -> Candidate:
@@ -148,19 +150,21 @@ def solver_options(best: Candidate, floor: float) -> dict[str, float]:
 
 def searched(
     sample: Sample, r: int, loss: Loss, center: FloatArray | str | None, rng: np.random.Generator
-) -> Found:
-    """Search on a part of the sample; a centre that was found is refined on the whole sample."""
-    finding = isinstance(center, str)
+) -> tuple[Found, npt.NDArray[np.bool_]]:
+    """Search on a part of the sample; a centre that was found is refined on the whole sample.
+
+    Also return which rows of the sample count.
+    """
     around = center if isinstance(center, str) else np.zeros(sample.rows.shape[1])
     found = filtered_search(sample.few(), r, loss, around, rng, columns=sample.space is None)
-    if not finding:
-        return found
-    best = chosen(found.candidates)
-    S = sample.rows[found.counts(sample.rows)]
-    return replace(found, center=recentred(S, found.center, best.components.T, best.cut))
+    counts = found.counts(sample.rows)
+    if isinstance(center, str):
+        V, cut = chosen(found.candidates).components.T, chosen(found.candidates).cut
+        found = replace(found, center=recentred(sample.rows[counts], found.center, V, cut))
+    return found, counts
 
 
-def start_of(sample: Sample, found: Found, V: FloatArray) -> Start:
+def start_of(sample: Sample, found: Found, counts: npt.NDArray[np.bool_], V: FloatArray) -> Start:
     """Return what a search found in the units of the cells; V (k, r) is where the fit starts."""
     points = [found.center, *(clump.center for clump in found.clumps)]
     center, *clump_centers = sample.in_cells(np.stack(points))
@@ -170,7 +174,7 @@ def start_of(sample: Sample, found: Found, V: FloatArray) -> Start:
     far_out = found.far_out
     if far_out is not None and sample.space is not None:
         middle = sample.vectors(far_out.middle[:, None])[0]
-        far_out = far_out.along(sample.vectors(far_out.directions.T), middle)
+        far_out = far_out.along(sample.vectors(far_out.basis).T, middle)
     return Start(
         center,
         np.linalg.qr(start.T)[0].T,
@@ -179,6 +183,7 @@ def start_of(sample: Sample, found: Found, V: FloatArray) -> Start:
         found.floor,
         far_out,
         sample.middle,
+        counts if sample.whole else None,
     )
 
 
@@ -186,6 +191,8 @@ def counted(
     X: Any, start: Start, scale: FloatArray, missing: float | None
 ) -> npt.NDArray[np.bool_]:
     """Return which rows do not lie too far out, with one row of each clump."""
+    if start.counts is not None:
+        return start.counts
     centers = [(clump.center - start.middle) / scale for clump in start.clumps]
     kept: list[npt.NDArray[np.bool_]] = []
     members: list[list[npt.NDArray[np.bool_]]] = [[] for _ in centers]

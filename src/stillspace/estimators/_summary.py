@@ -1,13 +1,16 @@
-"""What a fit found, as names and values: for `summary()` and for notebooks."""
+"""What a fit found, as names and values: for `summary()`, notebooks, `show` and the report."""
 
 from __future__ import annotations
 
-from math import isnan
+from math import degrees, isnan, sqrt
 from typing import Any
 
 import numpy as np
 
 Facts = list[tuple[str, str]]
+
+QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
+"""Levels of `distance_quantiles_`."""
 
 
 def facts_of(fit: Any) -> Facts:
@@ -40,26 +43,62 @@ def _robust(fit: Any) -> Facts:
 
 
 def _private(fit: Any) -> Facts:
-    guarantee = fit.privacy_
-    error = fit.error_estimate_
-    facts = [("privacy", repr(guarantee).removeprefix("Guarantee"))]
+    facts = [("privacy", repr(fit.privacy_).removeprefix("Guarantee"))]
     if fit.route_:
         facts.append(("route", fit.route_.partition("; ")[0]))
-    facts.append(
-        ("error d²", ("" if isnan(error) else f"about {error:.2g}. ") + fit.error_meaning_)
-    )
-    for group in getattr(fit, "left_out_", ()):
-        words = f"a group of {group.share:.1%} of the rows (± {2 * group.sd:.1%})"
-        facts.append(("left out", words))
+    return [*facts, *released_words(fit)]
+
+
+def released_words(fit: Any) -> Facts:
+    """Return what a private fit released besides the subspace, each with what it means."""
+    facts: Facts = []
+    if hasattr(fit, "error_meaning_"):
+        facts.append(("accuracy", _error(fit.error_estimate_) + fit.error_meaning_))
+    facts += [
+        (
+            "left out",
+            f"A group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) lies apart "
+            "from the other rows and was left out as outliers. If it is a real minority, the "
+            "result does not describe it; groups='keep' (--groups keep) keeps all rows.",
+        )
+        for group in getattr(fit, "left_out_", ())
+    ]
     if len(getattr(fit, "dropped_columns_", ())):
-        facts.append(("dropped columns", ", ".join(map(str, fit.dropped_columns_))))
-    if fit.pair_cut_ is not None:
-        facts.append(("pairs left out", f"of length {fit.pair_cut_:.3g} and more"))
-    if fit.variances_ is not None:
-        facts.append(("variances", numbers(fit.variances_)))
-    if fit.distance_quantiles_ is not None:
-        facts.append(("distance quantiles", numbers(fit.distance_quantiles_)))
+        names = column_names(fit)
+        dropped = ", ".join(names[j] for j in fit.dropped_columns_)
+        facts.append(("dropped columns", f"{dropped}: no scale could be found for them."))
+    if getattr(fit, "pair_cut_", None) is not None:
+        words = f"Differences of two rows of length {fit.pair_cut_:.3g} and more were left out."
+        facts.append(("pairs", words))
+    if getattr(fit, "variances_", None) is not None:
+        facts.append(("variances", f"{numbers(fit.variances_)} along the components."))
+    quantiles = getattr(fit, "distance_quantiles_", None)
+    if quantiles is not None:
+        pairs = zip(QUANTILES, quantiles, strict=True)
+        words = ", ".join(f"{100 * level:g} % within {value:.3g}" for level, value in pairs)
+        hidden = "Not known: the noise hides all counts."
+        known = f"{words}; of rows of length 1 to the subspace."
+        facts.append(("distances", hidden if np.isnan(quantiles).any() else known))
+    if getattr(fit, "certificate_", None) is not None:
+        facts.append(("certificate", str(fit.certificate_)))
     return facts
+
+
+def _error(d2: float) -> str:
+    """Return an estimated error in words; nothing if it is not known."""
+    if isnan(d2):
+        return ""
+    angle = degrees(sqrt(max(d2, 0.0)))
+    size = f"d² ≈ {d2:.2g}, up to about {2 * d2:.2g}"
+    return f"Noise turned the directions by an estimated {angle:.2g}° ({size}). "
+
+
+def column_names(fit: Any) -> list[str]:
+    """Return the names in the fit, or numbers from 1 where it has none."""
+    names = getattr(fit, "feature_names_in_", None)
+    if names is None:
+        return [f"column {j + 1}" for j in range(fit.n_features_in_)]
+    return [str(name) for name in names]
 
 
 def numbers(values: Any, most: int = 8) -> str:

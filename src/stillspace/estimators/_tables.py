@@ -11,14 +11,28 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from stillspace._checks import checked_bytes
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.estimators._files import check_table, check_table_shape, opened
+from stillspace.estimators._files import check_table, check_table_shape
 from stillspace.estimators._sparse import check_sparse, sparse_rows
 from stillspace.rows import Rows, RowTable
+from stillspace.rows.file import LEAST_MEMORY
 from stillspace.rows.maps import BLOCK_CELLS
+from stillspace.rows.sources import is_source
 
 STORAGE_TYPES = (np.float64, np.float32, np.int8, np.uint8)
 """Types that are read as they are; anything else is converted to float64 first."""
+
+
+def opened(X: Any, estimator: BaseEstimator, *, hidden: bool = False) -> Any:
+    """Return a table for a path, a handle or a source, and anything else as it is.
+
+    `hidden`: the number of rows is secret.
+    """
+    memory = getattr(estimator, "memory", None)
+    if memory is not None:
+        checked_bytes("memory", memory, LEAST_MEMORY)
+    return RowTable.of(X, memory, hidden=hidden) if is_source(X) else X
 
 
 def checked_array(

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from stillspace._checks import checked_choice, checked_flag, described
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator, merged_options
-from stillspace.estimators._files import check_cells, opened, robust_table
+from stillspace.estimators._files import check_cells, robust_table
 from stillspace.estimators._robust_fit import Done, Task, fitted, fitted_with_holes, shifted_center
 from stillspace.estimators._sampling import (
     CENTERS,
@@ -29,6 +29,7 @@ from stillspace.estimators._tables import (
     check_finite,
     checked_array,
     checked_shape,
+    opened,
     stated_shape,
 )
 from stillspace.estimators._validation import (

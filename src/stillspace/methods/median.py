@@ -18,15 +18,26 @@ from stillspace._typing import FloatArray
 from stillspace.parts.queries import GeometricMedian, MedianCost, Query
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
-STEPS = 16
-EARLY = 6
-"""Steps on the way to the median, at a tenth of the budget: their noise is forgotten."""
-EARLY_PART = 0.1
-COST_PART = 0.15
-"""Share of all releases of the mean distance."""
-REOPENED = 0.3
-"""While on the way P grows again by this part of itself: the distance is not yet quadratic."""
+
+@dataclass(frozen=True, slots=True)
+class MedianRule:
+    """The numbers of the private median that were chosen, not derived."""
+
+    steps: int = 16
+    """Passes over the rows, one per step."""
+    early: int = 6
+    """Of them: steps on the way to the median, with little budget: their noise is forgotten."""
+    early_part: float = 0.1
+    """Of this stage's μ²: all early steps together."""
+    cost_part: float = 0.15
+    """Of this stage's μ²: all releases of the mean distance together."""
+    reopened: float = 0.3
+    """By this part of itself P grows again in an early step: the distance is not yet quadratic."""
+
+
+RULE = MedianRule()
 HALF = 0.5
+"""The public radius in the units of the rows: the centre lies within it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +64,12 @@ class PrivateMedian:
     @property
     def n_passes(self) -> int:
         """The steps."""
-        return STEPS
+        return RULE.steps
 
     @property
     def coordinates(self) -> int:
         """A step and a distance each pass."""
-        return STEPS * (self.D + 1)
+        return RULE.steps * (self.D + 1)
 
     def begin(self, allowance: Allowance) -> MedianState:  # noqa: ARG002
         """Start in the middle; the centre lies within ½."""
@@ -66,14 +77,14 @@ class PrivateMedian:
 
     def ask(self, state: MedianState) -> Ask | None:
         """Ask for the step and for the mean distance."""
-        if state.k == STEPS:
+        if state.k == RULE.steps:
             return None
-        early = EARLY_PART / EARLY
-        late = (1.0 - EARLY_PART - COST_PART) / (STEPS - EARLY)
-        share = early if state.k < EARLY else late
+        early = RULE.early_part / RULE.early
+        late = (1.0 - RULE.early_part - RULE.cost_part) / (RULE.steps - RULE.early)
+        share = early if state.k < RULE.early else late
         queries: tuple[tuple[Query, float], ...] = (
             (GeometricMedian(self.D), share),
-            (MedianCost(self.D), COST_PART / STEPS),
+            (MedianCost(self.D), RULE.cost_part / RULE.steps),
         )
         return Ask(state.m, queries)
 
@@ -86,7 +97,7 @@ class PrivateMedian:
         m = state.m + gain * step.value
         length = sqrt(float(m @ m))
         m = m * min(1.0, HALF / length) if length > 0.0 else m
-        left = P * (1.0 - h * gain) + (REOPENED * P if state.k < EARLY else 0.0)
+        left = P * (1.0 - h * gain) + (RULE.reopened * P if state.k < RULE.early else 0.0)
         return replace(state, m=m, P=left, k=state.k + 1)
 
     def outcome(self, state: MedianState) -> Outcome:

@@ -28,20 +28,35 @@ WINDOW = 4
 """Wide bins that are counted again, in narrow ones: lengths within a factor of 2²⁴ fit in."""
 NARROW = 8
 """Narrow bins in an octave."""
-WIDE_PART, NARROW_PART, CHECK_PART = 0.15, 0.45, 0.4
-"""Of this stage's share of μ²: the counts in wide bins, in narrow bins, and the check."""
 
-BLOCKS = (2, 4, 8)
-"""Narrow bins whose mean is compared. The narrowest valley is a quarter of an octave wide."""
-SURE = 4.5
-"""Standard deviations by which every block may be off: see `valleys`."""
-DEPTH = 0.7
-"""A valley is at most this part of the peaks on either side."""
-MAJORITY, AT_LEAST = 0.25, 2.0
-"""The least share of pairs below a cut, and how surely: inliers make more of them if they are in
-the majority, outliers fewer."""
-VISIBLE, EXPLAINED = 2.5, 0.5
-"""See `holds_subspace`."""
+
+@dataclass(frozen=True, slots=True)
+class PairLengthRule:
+    """The numbers of the cut between short and long pairs that were chosen, not derived."""
+
+    wide_part: float = 0.15
+    """Of this stage's μ²: the counts in wide bins."""
+    narrow_part: float = 0.45
+    """Of this stage's μ²: the counts in narrow bins."""
+    check_part: float = 0.4
+    """Of this stage's μ²: the second moment of the shorter pairs, which confirms a cut."""
+    blocks: tuple[int, ...] = (2, 4, 8)
+    """Narrow bins whose mean is compared. The narrowest valley is a quarter of an octave wide."""
+    sure: float = 4.5
+    """Standard deviations by which every block may be off: see `valleys`."""
+    depth: float = 0.7
+    """A valley is at most this part of the peaks on either side."""
+    majority: float = 0.25
+    """Share of the pairs below a cut, at least: inliers in the majority make more of them."""
+    at_least: float = 2.0
+    """Standard deviations of the noise by which that share must be reached."""
+    visible: float = 2.5
+    """In units of the noise's ω: how far a direction of the short pairs stands above the bulk."""
+    explained: float = 0.5
+    """Share of the short pairs' second moment that these directions hold, at least."""
+
+
+RULE = PairLengthRule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,11 +110,11 @@ class PairLengths:
         """Ask for counts in wide bins, then in narrow ones, then for a second moment."""
         if state.length is None:
             query = _counts(_wide() if state.begin is None else _narrow(state.begin))
-            share = WIDE_PART if state.begin is None else NARROW_PART
+            share = RULE.wide_part if state.begin is None else RULE.narrow_part
             return Ask(np.zeros((1, 1)), ((query, share),), (Lengths(),))
         if state.length == inf or state.confirmed is not None:
             return None
-        check = (SecondMoment(self.D), CHECK_PART)
+        check = (SecondMoment(self.D), RULE.check_part)
         return Ask(np.empty((0, 0)), (check,), (LeaveOut(state.length),))
 
     def take(self, state: PairLengthState, answers: tuple[Answer, ...]) -> PairLengthState:
@@ -113,7 +128,7 @@ class PairLengths:
         if state.begin is None:
             sums = np.convolve(counts, np.ones(WINDOW), mode="valid")
             return replace(state, begin=int(np.argmax(sums)))
-        at = valley(counts, sd, MAJORITY * size)
+        at = valley(counts, sd, RULE.majority * size)
         length = inf if at is None else float(np.exp2(_narrow(state.begin)[at - 1]))
         return replace(state, length=length)
 
@@ -150,9 +165,9 @@ def valley(counts: FloatArray, sd: float, least: float) -> int | None:
 def valleys(counts: FloatArray, sd: float) -> list[int]:
     """Return the bottoms of all clear valleys, each the deepest place between its neighbours.
 
-    For each block of bins the expected count lies between two bounds, but for SURE standard
+    For each block of bins the expected count lies between two bounds, but for `sure` standard
     deviations of the noise and of the sampling together (the score interval of a Poisson count). A
-    block is a valley if its mean is at most DEPTH of a block's on either side for all values
+    block is a valley if its mean is at most `depth` of a block's on either side for all values
     within the bounds. A law with one peak has no valley: the mean of a block is at least that
     of all blocks on the left or of all on the right. So one is found only if one of 2 · 3 · 258
     bounds fails: by normal tails with probability .6 %, whatever the law (as long as the window
@@ -167,7 +182,7 @@ def valleys(counts: FloatArray, sd: float) -> list[int]:
 def _deepest(counts: FloatArray, sd: float) -> int | None:
     """Return the middle of the clear valley with the lowest upper bound."""
     n, before, after = len(counts), np.full(len(counts) + 1, -inf), np.full(len(counts) + 1, -inf)
-    blocks = {width: _bounds(counts, sd, width) for width in BLOCKS if width <= n}
+    blocks = {width: _bounds(counts, sd, width) for width in RULE.blocks if width <= n}
     for width, (low, _) in blocks.items():
         before[width:] = np.maximum(before[width:], low)
         after[: n + 1 - width] = np.maximum(after[: n + 1 - width], low)
@@ -176,7 +191,7 @@ def _deepest(counts: FloatArray, sd: float) -> int | None:
     lowest, found = inf, None
     for width, (_, high) in blocks.items():
         peaks = np.minimum(before[: n + 1 - width], after[width:])
-        clear = np.where(high <= DEPTH * peaks, high, inf)
+        clear = np.where(high <= RULE.depth * peaks, high, inf)
         if clear.min() < lowest:
             lowest, found = float(clear.min()), int(clear.argmin()) + width // 2
     return found
@@ -185,20 +200,20 @@ def _deepest(counts: FloatArray, sd: float) -> int | None:
 def _bounds(counts: FloatArray, sd: float, width: int) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds on the mean count of all blocks of this width."""
     sums = np.convolve(counts, np.ones(width), mode="valid")
-    middle = sums + SURE**2 / 2.0
-    spread = SURE * np.sqrt(np.maximum(sums + SURE**2 / 4.0 + width * sd**2, 0.0))
+    middle = sums + RULE.sure**2 / 2.0
+    spread = RULE.sure * np.sqrt(np.maximum(sums + RULE.sure**2 / 4.0 + width * sd**2, 0.0))
     return (middle - spread) / width, (middle + spread) / width
 
 
 def _mass_below(counts: FloatArray, sd: float) -> FloatArray:
-    """Return how much lies below each edge, less AT_LEAST standard deviations of the noise.
+    """Return how much lies below each edge, less `at_least` standard deviations of the noise.
 
     Counted from where it is most: the noise of empty bins on the way would only blur it.
     """
     total = np.concatenate([[0.0], np.cumsum(counts)])
     at = np.arange(len(total))
     length = np.maximum(at[:, None] - at, 0)
-    sums = total[:, None] - total - AT_LEAST * sd * np.sqrt(length)
+    sums = total[:, None] - total - RULE.at_least * sd * np.sqrt(length)
     return np.asarray(np.max(np.where(length > 0, sums, 0.0), axis=1))
 
 
@@ -206,12 +221,12 @@ def holds_subspace(moment: FloatArray, sd: float, r: int, *, choose: bool = Fals
     """Tell from a noisy second moment of the short pairs whether the inliers' subspace is in them.
 
     Clusters that span the subspace between them, each round, have a valley too; their short pairs
-    are round, and the long ones hold the answer. So r directions must stand out, VISIBLE times the
-    noise's ω above the bulk, and hold EXPLAINED of the short pairs: inliers in the majority do.
-    With `choose` it is as many of r directions as show.
+    are round, and the long ones hold the answer. So r directions must stand out, `visible` times
+    the noise's ω above the bulk, and hold `explained` of the short pairs: inliers in the majority
+    do. With `choose` it is as many of r directions as show.
     """
     r = count_components(moment, sd, r) if choose else r
     spectrum = Spectrum.of(moment, sd, r)
-    least = (VISIBLE + sqrt(VISIBLE**2 - 4.0)) / 2.0 * spectrum.edge
+    least = (RULE.visible + sqrt(RULE.visible**2 - 4.0)) / 2.0 * spectrum.edge
     visible = spectrum.signal[-1] >= least
-    return bool(visible and spectrum.signal.sum() >= EXPLAINED * np.trace(moment))
+    return bool(visible and spectrum.signal.sum() >= RULE.explained * np.trace(moment))

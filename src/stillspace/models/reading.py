@@ -23,7 +23,7 @@ from stillspace._model_files import (
 )
 from stillspace._typing import FloatArray
 from stillspace.estimators import RobustPCA
-from stillspace.estimators._private import QUANTILES
+from stillspace.estimators._summary import QUANTILES
 from stillspace.methods.certificate import PrivateCertificate
 from stillspace.methods.outlier_look import LeftOut
 from stillspace.methods.pictures import ScoreMap, Scree

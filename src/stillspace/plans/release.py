@@ -223,12 +223,12 @@ class Release:
         """Return the exact-arithmetic sensitivity of the sum, the unit of `z` (SPEC 4)."""
         if relation is None or relation == self.relation:
             return self._unit
-        return self._event(1.0, slack=0.0).sensitivity(relation)
+        return self._bounds.event(1.0, 0.0).sensitivity(relation)
 
     @cached_property
     def _unit(self) -> float:
         """The sensitivity under the release's own relation."""
-        return self._event(1.0, slack=0.0).sensitivity(self.relation)
+        return self._bounds.event(1.0, 0.0).sensitivity(self.relation)
 
     def sigma(self, k: int) -> float:
         """Return the standard deviation of the noise on the sum in iteration k."""
@@ -254,7 +254,7 @@ class Release:
         if sigma == 0.0:
             return NonPrivateEvent(f"the {self.query.name} is used without noise")
         self.query.noise.check_range(self.rows_bound * self.query.norm_bound, sigma)
-        return self._event(sigma, self._slack(sigma))
+        return self._bounds.event(sigma, self._slack(sigma))
 
     def within(self, mu: float) -> Release:
         """Return this release with just enough noise for its event's μ to be at most `mu`.
@@ -322,7 +322,7 @@ class Release:
             return self.noisy_mean(rows.add(self.asked, point, draw.selection), draw)
 
     def noisy_mean(self, total: FloatArray, draw: Draw) -> FloatArray:
-        """Return what is shown of a sum."""
+        """Return what is released of a sum."""
         if draw.noise is not None:
             total = self.query.noise.release(total, draw.noise, draw.sigma)
         return total / self.divisor
@@ -382,9 +382,6 @@ class Release:
         query = self.query
         bounds = query.norm_bound, query.difference_bound, query.noise
         return _Bounds(*bounds, self.sampling, self.relation, self.rows_per_person)
-
-    def _event(self, sigma: float, slack: float) -> GaussianEvent:
-        return self._bounds.event(sigma, slack)
 
 
 @dataclass(frozen=True, slots=True)

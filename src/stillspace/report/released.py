@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import degrees, isnan, sqrt
 from typing import Any
 
 import numpy as np
 
+from stillspace.estimators._summary import column_names, released_words
 from stillspace.methods.pictures import ScoreMap
 from stillspace.report import pictures
 from stillspace.report.html import Child, Html, join, listed, rows, section, tag
@@ -24,7 +24,7 @@ def loadings(model: Any) -> Html | None:
         )
         return section("The published directions", tag("p", text))
     V = np.asarray(model.components_)
-    names = _names(model)
+    names = column_names(model)
     order = np.argsort(-np.abs(V).max(axis=0), kind="stable")[:MOST_LOADINGS]
     largest = float(np.abs(V).max())
     components = V[:4]
@@ -46,51 +46,9 @@ def _loading(value: float, largest: float) -> Html:
     return join([pictures.bar(value, largest), tag("span", f" {value:+.2f}")])
 
 
-def _names(model: Any) -> list[str]:
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return [f"column {j + 1}" for j in range(model.n_features_in_)]
-    return [str(name) for name in names]
-
-
 def released(model: Any) -> Html | None:
     """Show what else was released."""
-    facts: list[str] = []
-    error = getattr(model, "error_estimate_", float("nan"))
-    if not isnan(error):
-        angle = degrees(sqrt(max(error, 0.0)))
-        facts.append(
-            f"Noise turned the directions by an estimated {angle:.2g}° (squared error "
-            f"{error:.2g}), given the released centre and scale."
-        )
-    facts += [
-        f"A group of about {100 * group.share:.1f} % of the rows (± {200 * group.sd:.1f} %) lies "
-        "apart from the other rows and was left out as outliers. If this group is a real minority "
-        "of people, the result does not describe them; a fit with groups='keep' would."
-        for group in getattr(model, "left_out_", ())
-    ]
-    dropped = getattr(model, "dropped_columns_", ())
-    if len(dropped):
-        names = _names(model)
-        facts.append(
-            f"Not used, because no scale could be found: {', '.join(names[j] for j in dropped)}."
-        )
-    if getattr(model, "pair_cut_", None) is not None:
-        facts.append(
-            f"Differences between two rows of length {model.pair_cut_:.3g} and more were left out."
-        )
-    if getattr(model, "variances_", None) is not None:
-        facts.append(
-            "Variances along the components: "
-            + ", ".join(f"{value:.3g}" for value in model.variances_)
-            + "."
-        )
-    quantiles = getattr(model, "distance_quantiles_", None)
-    if quantiles is not None and np.isfinite(quantiles).all():
-        facts.append(
-            f"Half of the rows lie within a distance of {quantiles[1]:.2g} of the directions "
-            "(rows have length 1)."
-        )
+    facts = [f"{name.capitalize()}: {words}" for name, words in released_words(model)]
     drawn = _pictures(model)
     if not facts and not drawn:
         return None

@@ -26,6 +26,7 @@ from stillspace.search.candidates import (
     floor_of,
     search,
 )
+from stillspace.search.clumps import RULE as CLUMPS
 from stillspace.search.clumps import Clump, find_clumps, outside
 from stillspace.search.cuts import SMALLEST_CUT, distances
 from stillspace.search.location import median_center, pairs_center
@@ -77,7 +78,8 @@ def filtered_search(
         used: Outlyingness | None = far_out
         best = _about(_first_center(central, center), central, r, loss, rng)
         if _may_be_nearer(T, central, best, center, rng):
-            for rows in (central, T):
+            few_left_out = len(T) - len(central) < CLUMPS.least_share * len(T)
+            for rows in (central,) if few_left_out else (central, T):
                 other = _searched(rows, r, loss, center, rng)
                 if clearly_nearer(_distances(central, other), _distances(central, best)):
                     best, used = other, far_out if rows is central else None

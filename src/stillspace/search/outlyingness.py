@@ -35,6 +35,9 @@ class OutlyingnessRule:
 
 RULE = OutlyingnessRule()
 
+_BLOCK_ROWS = 512
+"""Rows that are measured at a time, so that their products stay in the processor's cache."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlyingness:
@@ -49,8 +52,10 @@ class Outlyingness:
     """(D,), the least that a cell counts for."""
     high: FloatArray
     """(D,)"""
+    basis: FloatArray
+    """(D, j), of the space in which the directions lie."""
     directions: FloatArray
-    """(k, D), divided by the scale along them."""
+    """(k, j), in coordinates of the basis; divided by the scale along them."""
     location: FloatArray
     """(k,), in units of the scale."""
     middle: FloatArray
@@ -79,14 +84,15 @@ class Outlyingness:
         Z = np.clip(S, low, high)
         basis = pca(unit_rows(Z - middle), min(rule.dimensions, *S.shape))
         first, second = rng.integers(len(S), size=(2, rule.directions))
-        directions = ((Z[first] - Z[second]) @ basis) @ basis.T
+        Y = Z @ basis
+        directions = Y[first] - Y[second]
         length = np.linalg.norm(directions, axis=1)
         directions = directions[length > 0.0] / length[length > 0.0, None]
-        along = directions @ Z.T
+        along = directions @ Y.T
         location, scale = _shortest_half(along)
         clear = scale > 2.0**-40 * np.abs(along).max(axis=1, initial=0.0)
         directions, location, scale = directions[clear], location[clear], scale[clear]
-        found = cls(low, high, directions / scale[:, None], location / scale, middle)
+        found = cls(low, high, basis, directions / scale[:, None], location / scale, middle)
         out = found.measured(S)
         limit = rule.limit * float(np.quantile(out, rule.usual))
         kept = np.linalg.norm(Z[out <= limit] - middle, axis=1)
@@ -95,19 +101,23 @@ class Outlyingness:
 
     def measured(self, S: FloatArray) -> FloatArray:
         """Return how far out each row of S (m, D) lies."""
-        along = np.clip(S, self.low, self.high) @ self.directions.T
-        along -= self.location
-        return np.asarray(np.abs(along, out=along).max(axis=1, initial=0.0))
+        found = np.zeros(len(S))
+        for at in range(0, len(S), _BLOCK_ROWS):
+            part = S[at : at + _BLOCK_ROWS]
+            along = (np.clip(part, self.low, self.high) @ self.basis) @ self.directions.T
+            along -= self.location
+            found[at : at + len(part)] = np.abs(along, out=along).max(axis=1, initial=0.0)
+        return found
 
     def keeps(self, S: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows of S (m, D) do not lie too far out."""
         short = np.linalg.norm(S - self.middle, axis=1) <= self.longest
         return np.asarray(short & (self.measured(S) <= self.limit))
 
-    def along(self, directions: FloatArray, middle: FloatArray) -> Outlyingness:
-        """Return the measure in other coordinates, where the directions (k, D) are these."""
-        free = np.full(directions.shape[1], np.inf)
-        return replace(self, low=-free, high=free, directions=directions, middle=middle)
+    def along(self, basis: FloatArray, middle: FloatArray) -> Outlyingness:
+        """Return the measure in other coordinates, where the basis (D, j) is this."""
+        free = np.full(len(basis), np.inf)
+        return replace(self, low=-free, high=free, basis=basis, middle=middle)
 
 
 def _shortest_half(along: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,7 +2,7 @@
 
 Let V̂ be the fitted subspace, and call rows within `cut` of it near, all others far. With P the
 permeance of the near rows, A the alignment of the far rows with subspaces within the angle α of V̂,
-κ the mean distance of the near rows, and S = cos α · P − A: if S > 0, every subspace within α whose
+κ the mean distance of the near rows, and S = P sin α/α − A: if S > 0, every subspace within α whose
 principal angles to V̂ add up to more than 2κ/S has a larger GLAD cost than V̂ (docs/theory.md).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from math import cos, degrees, inf, isfinite, radians, sin, sqrt
+from math import degrees, inf, isfinite, radians, sin, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 
-ANGLES = tuple(radians(degree) for degree in range(1, 61))
+ANGLES = tuple(radians(degree) for degree in range(1, 86))
 """The angles α that are tried. All bounds hold for all of them at once."""
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 2.0)
 """Multipliers w of the bound on the far rows' spread: public, so that noise does not choose them.
@@ -42,7 +42,7 @@ class Statement:
     radius: float
     """The subspace of least GLAD cost within α of the fit is this close to it (radians)."""
     stability: float
-    """A lower bound on S = cos α · P − A, at `angle` or, if nothing holds, at the least angle."""
+    """A lower bound on S = P sin α/α − A, at `angle` or, if nothing holds, at the least angle."""
     permeance: float
     """A lower bound on P."""
     alignment: float
@@ -133,14 +133,17 @@ class PrivateCertificate:
         kappa = max(self.cost + self.cost_sd * t, 0.0)
         found = None
         for angle in ANGLES:
-            S = cos(angle) * P - self._alignment(angle, t)
+            S = self._stability(angle, P, t)
             if S > 0.0 and 2.0 * kappa / S < angle:
                 found = angle
         at = ANGLES[0] if found is None else found
-        A = self._alignment(at, t)
         radius = inf if found is None else self._radius(at, P, kappa, t)
-        S = cos(at) * P - A
+        S, A = self._stability(at, P, t), self._alignment(at, t)
         return Statement(beta, found is not None, found or 0.0, radius, S, P, A)
+
+    def _stability(self, angle: float, P: float, t: float) -> float:
+        """Return the lower bound on S; sin θ ≥ θ sin α/α for all angles θ up to α."""
+        return P * float(np.sinc(angle / np.pi)) - self._alignment(angle, t)
 
     def _alignment(self, angle: float, t: float) -> float:
         """Return the upper bound on the alignment of far rows with subspaces within the angle."""
@@ -152,7 +155,7 @@ class PrivateCertificate:
         """Return how close the best subspace is: what is within R is also within 2κ/S(R)."""
         radius = angle
         while True:
-            closer = 2.0 * kappa / (cos(radius) * P - self._alignment(radius, t))
+            closer = 2.0 * kappa / self._stability(radius, P, t)
             if not closer < 0.99 * radius:
                 return min(closer, radius)
             radius = closer
