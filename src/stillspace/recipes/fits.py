@@ -172,7 +172,7 @@ def plan_fit(
     chooses = facts.choose_components and isinstance(draft, Plan)
     main = SubspaceStage(draft, None, chooses)
     if narrowed is None:
-        main = _filling_cells(main, view, standardised)
+        main = _filling_cells(main, view, standardised is not None or radius is not None)
         if standardised is not None:
             main = _finding_units_again(main, facts, columns, standardised, view)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)
@@ -227,10 +227,11 @@ def _finding_units_again(
     return replace(main, plan=replace(plan, method=told), told_units=True)
 
 
-def _filling_cells(main: SubspaceStage, view: View, wanted: Standardised | None) -> SubspaceStage:
+def _filling_cells(main: SubspaceStage, view: View, released: bool) -> SubspaceStage:
     """Return the stage with a method that fills missing cells, if the rows may have any.
 
-    Where zero is the code of a missing cell, rows may be sparse and stay as they are.
+    The method is told centre and scale if an earlier stage releases one of them. Where zero is the
+    code of a missing cell, rows may be sparse and stay as they are.
     """
     plan = main.plan
     method = plan.method if isinstance(plan, AdaptivePlan) else None
@@ -243,7 +244,7 @@ def _filling_cells(main: SubspaceStage, view: View, wanted: Standardised | None)
         return main
     assert isinstance(plan, AdaptivePlan)
     told: Method = replace(method, affine=affine)
-    return replace(main, plan=replace(plan, method=told), told_units=wanted is not None)
+    return replace(main, plan=replace(plan, method=told), told_units=released)
 
 
 def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:

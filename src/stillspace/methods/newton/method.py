@@ -100,7 +100,9 @@ class DampedNewton:
         affine = self.affine
         if affine is not None:
             center, scale = map(FrozenArray.of, point)
-            affine = replace(affine, center=center, scale=scale)
+            affine = replace(
+                affine, center=center, scale=None if np.all(point[1] == 1.0) else scale
+            )
         return replace(self, look=self._look.at(point), affine=affine)
 
     def begin(self, allowance: Allowance) -> NewtonState:
