@@ -12,7 +12,7 @@ from stillspace._checks import checked_bytes
 from stillspace._frozen import FrozenArray
 from stillspace.exceptions import DataFileError
 from stillspace.parts.queries import Glad, GladCost, SecondMoment
-from stillspace.rows import Affine, FileRows, MemoryRows, Project, RowTable, Sketch, Sphere
+from stillspace.rows import Affine, FileRows, Fill, MemoryRows, Project, RowTable, Sketch, Sphere
 from stillspace.rows.file import LEAST_MEMORY
 from stillspace.rows.sources import RowSource, open_source
 from tests.conftest import random_basis
@@ -73,7 +73,11 @@ def sums(rows, seed=1):
     narrow = bounded.through(Project(FrozenArray.of(random_basis(rng, D, 6)))).through(Sphere())
     pairs = rows.through(Affine.of(holes=True)).paired(rng.permutation(N)[:1000].reshape(500, 2))
     sketched = rows.through(Affine.of(holes=True)).through(Sketch(D, 12)).through(Sphere())
+    filled = rows.through(Affine.of(np.full(D, 0.1), holes=True))
+    filled = filled.through(Fill(FrozenArray.of(V))).through(Sphere())
     return [
+        filled.add(Glad(D, 2), V, None),
+        filled.add(SecondMoment(D), np.empty((0, 0)), chosen),
         bounded.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, chosen),
         bounded.add(GladCost(D, 2), V, None),

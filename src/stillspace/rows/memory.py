@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import prod
+from functools import cached_property
+from math import inf, isnan, prod
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels.jobs import Measure, Runs, Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.maps import (
+    BLOCK_CELLS,
+    RIDGE,
     Affine,
     Caps,
     Clip,
+    Fill,
     LeaveOut,
     Lengths,
     Project,
@@ -28,7 +32,16 @@ from stillspace.rows.maps import (
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
-from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
+from stillspace.rows.stored import (
+    NO_INDEX,
+    DenseRows,
+    FilledRows,
+    Scaling,
+    SparseRows,
+    Stored,
+    code_as_stored,
+    stored,
+)
 from stillspace.rows.sums import (
     LONGEST_BLOCK,
     STANDARD,
@@ -61,6 +74,7 @@ class MemoryRows:
     """
 
     summation = STANDARD
+    _last: tuple[RowMap, MemoryRows] | None = None
     in_memory = True
     """Whether rows that lie far apart are read as fast as neighbours."""
 
@@ -113,6 +127,18 @@ class MemoryRows:
         return rows.through(Sphere() if norm_bound is None else Clip(norm_bound))
 
     def through(self, row_map: RowMap) -> MemoryRows:
+        """Return the rows behind a row map.
+
+        What a centre and scale or the sphere gave last is kept: a fit comes back to it.
+        """
+        if self._last is not None and self._last[0] == row_map:
+            return self._last[1]
+        found = self._mapped(row_map)
+        if isinstance(row_map, Affine | Sphere):
+            self._last = row_map, found
+        return found
+
+    def _mapped(self, row_map: RowMap) -> MemoryRows:
         """Return the rows behind a row map."""
         if isinstance(row_map, Affine):
             return self._scaled(row_map)
@@ -120,8 +146,8 @@ class MemoryRows:
             return self._bounded(row_map.norm if isinstance(row_map, Clip) else 0.0)
         if isinstance(row_map, LeaveOut | Caps):
             return self.only(self._kept(row_map))
-        if isinstance(row_map, Without):
-            return self._emptied(row_map)
+        if isinstance(row_map, Without | Fill):
+            return self._emptied(row_map) if isinstance(row_map, Without) else self._filled(row_map)
         if isinstance(row_map, Lengths):
             return MemoryRows(levels(self._factors)[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
@@ -153,6 +179,34 @@ class MemoryRows:
         seen = self.through(row_map.affine).through(Sphere())
         factors = np.where(seen._kept(row_map.caps), 1.0, np.nan)
         return self._like(source=self._source, factors=factors, bounded=False)
+
+    def _filled(self, row_map: Fill) -> MemoryRows:
+        """Return rows with filled cells; complete ones as they are, which have the same bits."""
+        if self.bounded:
+            msg = "Missing cells are filled before rows are bounded."
+            raise ValueError(msg)
+        if self._complete:
+            return self
+        V = np.ascontiguousarray(row_map.basis.array)
+        facts = self._source, self._scaling, self._factors, V, RIDGE
+        return self._like(source=FilledRows(*facts), bounded=False)
+
+    @cached_property
+    def _complete(self) -> bool:
+        """Whether an array in memory has no missing cell; what is read again is not looked at."""
+        source, code = self._source, self._scaling.missing
+        if isinstance(source, DenseRows):
+            step = max(1, BLOCK_CELLS // max(1, self.n_columns))
+            parts = [source.X[at : at + step] for at in range(0, self.n_rows, step)]
+        elif isinstance(source, SparseRows) and code != 0.0:
+            parts = [source.X.data]
+        else:
+            return False
+        holes = self._scaling.holes and source.dtype.kind == "f"
+        coded = not isnan(code)
+        return not any(
+            (holes and isnan(x.min(initial=inf))) or (coded and (x == code).any()) for x in parts
+        )
 
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import jobs, storage
+from stillspace.kernels import fill, jobs, storage
 from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
@@ -243,6 +243,43 @@ class LoadedFirst(ABC):
         X = np.empty((span.stop - span.start, self.shape[1]))
         self.load(span.chosen, span.start, scaling, factors, X)
         return jobs.measured(X.T, *wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledRows(LoadedFirst):
+    """Centred and scaled rows whose missing cells are filled from a basis, whenever they are read.
+
+    A row without missing cells has the bits that it has in `source`.
+    """
+
+    source: Stored
+    scaling: Scaling
+    before: Factors
+    """Not a number for a row that has lost its cells."""
+    V: FloatArray
+    ridge: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float64."""
+        return np.dtype(np.float64)
+
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
+    ) -> None:
+        """Fill `X` (b, width); these cells are never centred again."""
+        assert scaling.plain
+        n, D = self.shape
+        numbers, own = _numbers(index, start, len(X)), self.scaling
+        self.source.load(index, start, Scaling.of(D), Ones(n), X)
+        some = factors[numbers]
+        some = np.where(np.isnan(self.before[numbers]) & (some != 0.0), nan, some)
+        fill.fill_rows(X, own.center, own.unit, own.missing, own.holes, self.V, self.ridge, some)
 
 
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:
