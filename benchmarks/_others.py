@@ -26,6 +26,7 @@ TARGETS: tuple[tuple[tuple[str, ...], Target], ...] = (
     (("reap",), at_most(1.15)),
     (("mirror",), at_most(1.15)),
     (("roofline",), at_most(1.7)),
+    (("scattered rows",), at_most(2)),
     (("int8", "float64"), at_least(13)),
     (("int8", "float32"), at_least(6)),
     (("4e5", "float32"), at_least(2.5)),

@@ -30,10 +30,8 @@ NOISE = 0.05
 def rows(quick: bool) -> Iterator[Row]:
     for shape, dtype, contestants, turns in AGAINST_PCA:
         n = shape[0] // 10 if quick else shape[0]
-        if n < shape[1]:
-            continue  # such a fit would take a sketch of the rows
         yield from against_pca((n, *shape[1:]), dtype, contestants, 2 if quick else turns)
-    yield from small_fits()
+    yield from cpu_times(quick)
     yield from standardiser_cost(quick)
     yield pure_noise(6_000 if quick else 60_000)
     yield sparse_pass(2_000 if quick else 20_000)
@@ -58,7 +56,6 @@ ALL = dict.fromkeys(CALLS)
 AGAINST_PCA: tuple[tuple[tuple[int, int, int], str, dict[str, Target | None], int], ...] = (
     ((300_000, 256, 10), "float64", ALL | {PRIVATE: at_most(3), list(CALLS)[2]: at_most(2.5)}, 3),
     ((1_000_000, 20, 5), "float32", {PRIVATE: at_most(9), list(CALLS)[1]: None}, 3),
-    ((5_000, 2_000, 5), "float64", {PRIVATE: None}, 3),
 )
 """Rows, columns and components; type of cells; fits with the largest multiple of PCA's time."""
 
@@ -83,18 +80,20 @@ def against_pca(
             yield done.row(TOPIC, what, name, peer, target=target, note=note)
 
 
-SMALL: tuple[tuple[str, int, int, int, float], ...] = (
+TIMED: tuple[tuple[str, int, int, int, float], ...] = (
     (PRIVATE, 2_000, 20, 2, 0.010),
     (PRIVATE, 20_000, 50, 5, 0.045),
     ("RobustPCA, own centre", 20_000, 50, 5, 0.250),
+    (PRIVATE, 5_000, 2_000, 5, 2.98),
 )
-"""Fit, rows, columns, components, and the CPU seconds asked for."""
+"""Fit, rows, columns, components, and the CPU seconds asked for. The wide table took 5.96 s once,
+and is to take half of that."""
 
 
-def small_fits() -> Iterator[Row]:
+def cpu_times(quick: bool) -> Iterator[Row]:
     """CPU seconds on one thread; PCA's, taken in turns, show how fast the machine is."""
     peer = f"{named('scikit-learn')} PCA covariance_eigh"
-    for name, n, D, r, limit in SMALL:
+    for name, n, D, r, limit in TIMED[:3] if quick else TIMED:
         X = make_haystack(n, D, r, inlier_noise=NOISE, random_state=0).X
         entries = {"ours": Kept(CALLS[name], X, r), peer: Kept(sklearn_pca, X, r, peer[-15:])}
         with threadpool_limits(1):

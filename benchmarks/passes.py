@@ -6,6 +6,8 @@ the same number for both; our passes keep to that limit too.
 """
 
 from collections.abc import Callable
+from functools import partial
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,32 @@ def _gradient(X: Any, rows: MemoryRows, V: Any, threads: int) -> list[Answer]:
         (f"full-batch gradient {where}", ours, peer, "two-pass numpy at equal threads"),
         (f"gradient against the roofline, {where}", ours, max(at_peak, read), bound),
     ]
+
+
+def scattered(quick: bool = False) -> list[Answer]:
+    """A pass over an eighth of the rows, drawn at random, against an eighth of a whole pass."""
+    answers: list[Answer] = []
+    for n, D, r, dtype in ((1_000_000, 20, 5, np.float32), (300_000, 256, 10, np.float64)):
+        count = n // 10 if quick else n
+        rng = np.random.default_rng(0)
+        rows = MemoryRows.prepare(_unit_rows(count, D, dtype))
+        V = np.linalg.qr(rng.standard_normal((D, r)))[0]
+        chosen = np.sort(rng.choice(count, count // 8, replace=False))
+        query = Glad(D, r)
+        with threadpool_limits(1):
+            done = race(
+                {
+                    "chosen": partial(rows.add, query, V, chosen),
+                    "all": partial(rows.add, query, V, None),
+                },
+                turns=7,
+                budget=10,
+                timer=process_time,
+            )
+        name = f"gradient of an eighth of the rows, scattered rows, {count} × {D}, r={r}"
+        note = "an eighth of the CPU time of a pass over all rows, one thread"
+        answers.append((name, done.seconds("chosen"), done.seconds("all") / 8.0, note))
+    return answers
 
 
 def genotypes(quick: bool = False) -> list[Answer]:

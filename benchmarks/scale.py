@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks._peak import high_water
 from stillspace.parts.queries import Glad
 from stillspace.rows import FileRows, MemoryRows, Sphere
 
@@ -249,14 +249,14 @@ def peak_of(path: str) -> dict[str, float]:
     """Return the peak of memory after imports, and after two passes over a file."""
     V = np.eye(256, 5)
     MemoryRows(np.zeros((256, 64))).add(Glad(256, 5), V, None)
-    imports = _peak()
+    imports = high_water() / 2**20
     begin = process_time()
     FileRows.open(path, memory="512MB").through(Sphere()).add(Glad(256, 5), V, None)
-    return {"imports_mb": imports, "fit_mb": _peak(), "cpu_seconds": process_time() - begin}
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "imports_mb": imports,
+        "fit_mb": high_water() / 2**20,
+        "cpu_seconds": process_time() - begin,
+    }
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from evidence._mutant import LOOK, Mutant
 from evidence._staged_mutants import MAPS, STANDARDISER
 
 LOOKS = "methods/outlier_look/method.py"
+HOLES = ("tests/rows/test_holes.py",)
 
 UNITS = [
     Mutant(
@@ -114,8 +115,64 @@ UNITS = [
     Mutant(
         "every group is foreign",
         LOOKS,
-        "_relative_variance(rest, group.direction, mean) < rule.native",
-        "True",
+        "            < rule.natural\n",
+        "            < 9e9\n",
         LOOK,
+    ),
+    Mutant(
+        "a mean that the other rows cannot have counts",
+        LOOKS,
+        "mean**2 / rows if mean**2 / rows <= inside else 0.0",
+        "mean**2 / rows",
+        LOOK,
+    ),
+    Mutant(
+        "octaves that divide a share count as noisy bins",
+        "methods/standardiser/histogram.py",
+        "np.abs(looked - median)",
+        "np.abs(edges - median)",
+        STANDARDISER,
+    ),
+    Mutant(
+        "cells are filled behind a bound",
+        "rows/maps.py",
+        "allowed = place > 0 and isinstance(view[place - 1], Affine)",
+        "allowed = True",
+        MAPS,
+    ),
+    Mutant(
+        "filling gives rows their cells back",
+        "rows/stored.py",
+        "np.where(np.isnan(self.before[numbers]) & (some != 0.0), nan, some)",
+        "some",
+        MAPS,
+    ),
+    Mutant(
+        "filled rows that were left out come back as NaN",
+        "rows/stored.py",
+        " & (some != 0.0)",
+        "",
+        MAPS,
+    ),
+    Mutant(
+        "one row with a missing cell changes the bits of all others",
+        "kernels/fill.py",
+        "(x - center[d]) * unit[d]",
+        "x * unit[d] - center[d] * unit[d]",
+        MAPS,
+    ),
+    Mutant(
+        "a filled row may be infinite",
+        "kernels/fill.py",
+        "return size < LARGEST",
+        "return True",
+        MAPS,
+    ),
+    Mutant(
+        "a group comes back when cells are filled",
+        LOOKS,
+        "first = (Without(affine, row_map),)",
+        "first = ()",
+        HOLES,
     ),
 ]

@@ -33,7 +33,7 @@ from benchmarks.utility.table_fits import (
     RobustFit,
     TableFit,
 )
-from benchmarks.utility.tables_real import DEVELOPMENT, SET_ASIDE, load
+from benchmarks.utility.tables_real import DEVELOPMENT, SET_ASIDE, UNSEEN, load
 from stillspace.privacy import mu_from_budget
 
 HERE = Path(__file__).parent
@@ -61,22 +61,32 @@ class Seeds:
 
 
 WHOLE, QUICK = Seeds(), Seeds(1, 1, 1, 1, 1, 3)
+OF_UNSEEN = Seeds(default=2, units=2)
+MOST_UNSEEN_ROWS = 20_000
 
 
-def private_cells(tables: Sequence[str], seeds: Seeds) -> list[TableFit]:
+def private_cells(
+    tables: Sequence[str],
+    seeds: Seeds,
+    epsilons: Sequence[float] = EPSILONS,
+    most_rows: int | None = None,
+) -> list[TableFit]:
     """Return clean and planted fits, and what is asked of clean tables besides."""
     found = []
     for table in tables:
-        for epsilon in EPSILONS:
-            fit = partial(TableFit, table, epsilon=epsilon)
+        rows = most_rows
+        if rows is not None and len(load(*table.split("/", 1)).X) <= rows:
+            rows = None
+        for epsilon in epsilons:
+            fit = partial(TableFit, table, epsilon=epsilon, rows=rows)
             found.append(fit(CLEAN, DEFAULT, count=seeds.default))
             found += [fit(CLEAN, method, count=seeds.units) for method in (UNITS, PCA)]
             for method in (DEFAULT, UNITS) if epsilon != 2.0 else (UNITS,):
                 found += [fit(kind, method, count=seeds.planted) for kind in KINDS]
         for method in ("standardised", "standardised, known", "as it is"):
-            found.append(TableFit(table, CLEAN, method, 1.0, seeds.planted))
+            found.append(TableFit(table, CLEAN, method, 1.0, seeds.planted, rows=rows))
         for method in ("default, 10 % missing", "units given, 10 % missing"):
-            found.append(TableFit(table, CLEAN, method, 4.0, seeds.planted))
+            found.append(TableFit(table, CLEAN, method, 4.0, seeds.planted, rows=rows))
     return found
 
 
@@ -130,6 +140,9 @@ def all_cells(parts: Sequence[str], seeds: Seeds, quick: bool) -> dict[str, list
     made = {
         "development": lambda: private_cells(development, seeds),
         "set aside": lambda: private_cells(aside, seeds),
+        "unseen": lambda: private_cells(
+            [] if quick else named(UNSEEN), OF_UNSEEN, (1.0, 4.0), MOST_UNSEEN_ROWS
+        ),
         "others": lambda: other_cells(development, seeds),
         "curve": lambda: curve_cells(development, seeds),
         "robust": lambda: robust_cells(development),
@@ -140,7 +153,7 @@ def all_cells(parts: Sequence[str], seeds: Seeds, quick: bool) -> dict[str, list
 
 
 PARTS = (
-    "development", "set aside", "others", "curve", "robust", "robust set aside", "drawn",
+    "development", "set aside", "unseen", "others", "curve", "robust", "robust set aside", "drawn",
 )  # fmt: skip
 
 

@@ -47,8 +47,11 @@ class RealResults:
     parts: dict[str, list[Measured]]
 
     def fits(self, part: str, **fields: Any) -> list[Measured]:
-        """Return the fits of a part whose cells have these fields, over all rows of a table."""
-        wanted = {"rows": None, "r": 2, **fields}
+        """Return the fits of a part whose cells have these fields, over all rows of a table.
+
+        Of unseen tables a choice of rows stands for all.
+        """
+        wanted = {"r": 2, **fields} if part == "unseen" else {"rows": None, "r": 2, **fields}
         return [
             m
             for m in self.parts.get(part, [])
@@ -61,7 +64,7 @@ class RealResults:
 
     def figures(self) -> list[Figure]:
         found: list[Figure] = []
-        for part in ("development", "set aside"):
+        for part in ("development", "set aside", "unseen"):
             if self.parts.get(part):
                 found += [*self._captured(part), *self._standardiser(part), *self._planted(part)]
                 found += [*self._clean(part), *self._missing_tables(part)]

@@ -91,3 +91,39 @@ def test_columns_of_a_wide_file_are_read_once(tmp_path, monkeypatch):
     got, want = (Cells.of(x, middle, None, None).gram() for x in (table, X))
     assert np.array_equal(got, want)
     assert X.nbytes <= sum(size) <= 1.1 * X.nbytes
+
+
+@pytest.mark.parametrize("shape", [(40_000, 40), (250, 2000)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_sample_of_a_file_is_that_of_memory_and_is_all_that_is_read(
+    shape, order, tmp_path, monkeypatch
+):
+    """Of a tall file, and of a wide one with too many rows for products of all of them."""
+    monkeypatch.setattr(_sampling, "LARGEST_SQUARE", 100)
+    monkeypatch.setattr(_sampling, "CENTER_ROWS", 60)
+    monkeypatch.setattr(_sampling, "CENTER_CELLS", 2**17)
+    monkeypatch.setattr(_sampling, "MIDDLE_CELLS", 2**17)
+    monkeypatch.setattr(row_space, "BLOCK_CELLS", 2**15)
+    X = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+    np.save(tmp_path / "X.npy", np.asarray(X, order=order))
+    table, read = RowTable.of(tmp_path / "X.npy"), []
+    into = OpenFile.read_into
+    monkeypatch.setattr(
+        OpenFile, "read_into", lambda s, at, b: read.append(len(b)) or into(s, at, b)
+    )
+    found, want = (
+        _sampling.sampled(given, "pairs", None, None, np.random.default_rng(1))
+        for given in (table, X)
+    )
+    assert np.array_equal(found.rows, want.rows)
+    V = np.random.default_rng(2).standard_normal((found.rows.shape[1], 2))
+    assert np.array_equal(found.vectors(V), want.vectors(V))
+    if order == "C":  # of a file by columns all rows are read, one column at a time
+        assert sum(read) < 5 * 4 * 2**17
+    assert max(read) <= max(4 * 2**17, 4 * shape[0])
+
+
+def test_a_bound_on_memory_limits_the_products_of_rows(tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((3, 2)))
+    most = [_sampling._largest_square(RowTable.of(tmp_path / "X.npy", m)) for m in (10**8, 10**10)]
+    assert most == [1581, _sampling.LARGEST_SQUARE]

@@ -306,15 +306,22 @@ def test_all_groups_together_are_a_minority_of_the_rows_that_are_not_zero(shares
     assert end.spent == pytest.approx(0.27)
 
 
-@pytest.mark.parametrize(("mean", "variance", "cut"), [
-    (0.0, 0.28, True), (0.0, 0.32, False), (-0.3, 0.36, True), (-0.3, 0.44, False),
+@pytest.mark.parametrize(("mean", "variance", "share", "angle", "cut"), [
+    (0.0, 1.45, 0.2, 0.5, True), (0.0, 1.52, 0.2, 0.5, False),
+    (0.0, 1.52, 0.2, 0.4, True), (0.0, 1.52, 0.1, 0.9, True),
+    (0.0, 1.30, 0.4, 0.5, True), (0.0, 1.36, 0.4, 0.5, False),
+    (-0.3, 2.08, 0.2, 0.5, True), (-0.3, 2.17, 0.2, 0.5, False),
+    (-0.6, 1.45, 0.2, 0.5, True), (-0.6, 1.52, 0.2, 0.5, False),
 ])  # fmt: skip
-def test_a_group_is_foreign_where_the_other_rows_hardly_vary(mean, variance, cut):
-    """At 1.8 times the average of six directions, .3; the mean of the other rows does not count:
-    with -.3 over .8 of the rows the limit is .39."""
-    method, share = OutlierLook(6, 2), 0.8
-    group = group_at(np.eye(6)[5])
-    rest = np.diag([*np.full(5, (share - 0.8 * variance) / 5), 0.8 * variance])
+def test_a_group_stays_if_it_looks_natural(mean, variance, share, angle, cut):
+    """Share × angle × v² below .22, v the variance of the other rows along its direction over the
+    mean of six; a share counts as .25 at most. So the limit of v is 1.483 for the first group. The
+    mean of the other rows does not count as variance: with -.3 over .8 of the rows the limit is
+    1.483 (1 − .1406) + .844 = 2.118. A mean that these rows cannot have says nothing."""
+    method = OutlierLook(6, 2)
+    group = LeftOut(np.eye(6)[5], two_sided=False, angle=angle, share=share, sd=1e-3)
+    along = 0.8 * variance / 6
+    rest = np.diag([*np.full(5, (0.8 - along) / 5), along])
     state = Rest(Allowance(1.0, 5000), Moment(np.eye(6) / 6, 0.1, 1e-6), (group,), (mean,))
     end = method.take(state, (Answer(rest, 1e-6),))
     assert (end.left_out != ()) == cut

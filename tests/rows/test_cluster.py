@@ -21,7 +21,7 @@ from stillspace import Budget, PrivateRobustPCA, RobustPCA
 from stillspace._frozen import FrozenArray
 from stillspace.exceptions import DataFileError, ResumedWarning, SeededNoiseWarning
 from stillspace.parts.queries import Glad, IrlsPower, SecondMoment
-from stillspace.rows import Affine, LeaveOut, Lengths, MemoryRows, Project, Sphere, progress
+from stillspace.rows import Affine, Fill, LeaveOut, Lengths, MemoryRows, Project, Sphere, progress
 from stillspace.rows.cluster import on_cluster, pool, worker
 from stillspace.run.journal import Journal
 from tests.conftest import random_basis
@@ -29,6 +29,8 @@ from tests.rows.test_progress import Terminal
 
 N, D = 7001, 300
 """Several jobs, also behind a projection."""
+CODE = 2.5
+"""Some cells hold it; one view takes it for the code of a missing cell."""
 
 PART = np.random.default_rng(7).integers(4, size=N)
 """In which part of the rows each row lies."""
@@ -38,6 +40,7 @@ PART = np.random.default_rng(7).integers(4, size=N)
 def cells():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((N, 4)) @ rng.standard_normal((4, D)) + rng.standard_normal((N, D))
+    X[::50, 7] = CODE
     return X.astype(np.float32)
 
 
@@ -66,7 +69,10 @@ def sums(rows):
     bounded = rows.through(Affine.of(np.full(D, 0.1))).through(Sphere())
     narrow = bounded.through(Project(FrozenArray.of(random_basis(rng, D, 9)))).through(Sphere())
     short = bounded.through(LeaveOut(float(np.sqrt(5 * D))))
+    filled = rows.through(Affine.of(np.full(D, 0.1), missing=CODE))
+    filled = filled.through(Fill(FrozenArray.of(V))).through(Sphere())
     return [
+        filled.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, chosen),
         bounded.add(Glad(D, 2), V, np.flatnonzero(PART == 1)),

@@ -12,7 +12,7 @@ from stillspace._checks import checked_bytes
 from stillspace._frozen import FrozenArray
 from stillspace.exceptions import DataFileError
 from stillspace.parts.queries import Glad, GladCost, SecondMoment
-from stillspace.rows import Affine, FileRows, MemoryRows, Project, RowTable, Sketch, Sphere
+from stillspace.rows import Affine, FileRows, Fill, MemoryRows, Project, RowTable, Sketch, Sphere
 from stillspace.rows.file import LEAST_MEMORY
 from stillspace.rows.sources import RowSource, open_source
 from tests.conftest import random_basis
@@ -73,7 +73,11 @@ def sums(rows, seed=1):
     narrow = bounded.through(Project(FrozenArray.of(random_basis(rng, D, 6)))).through(Sphere())
     pairs = rows.through(Affine.of(holes=True)).paired(rng.permutation(N)[:1000].reshape(500, 2))
     sketched = rows.through(Affine.of(holes=True)).through(Sketch(D, 12)).through(Sphere())
+    filled = rows.through(Affine.of(np.full(D, 0.1), holes=True))
+    filled = filled.through(Fill(FrozenArray.of(V))).through(Sphere())
     return [
+        filled.add(Glad(D, 2), V, None),
+        filled.add(SecondMoment(D), np.empty((0, 0)), chosen),
         bounded.add(Glad(D, 2), V, None),
         bounded.add(Glad(D, 2), V, chosen),
         bounded.add(GladCost(D, 2), V, None),
@@ -95,6 +99,31 @@ def test_sums_over_a_file_have_the_bits_of_sums_in_memory(folder, cells, name, l
         monkeypatch.setattr("stillspace.rows.file.KEPT_SHARE", 0.0)
     for got, want in zip(sums(rows), sums(MemoryRows.of(cells)), strict=True):
         assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("limit", ["little", "usual"])
+def test_a_scattered_part_of_the_rows_is_read_in_one_sweep(folder, cells, name, limit, monkeypatch):
+    """Every eighth row at random, in several jobs: no row is read twice, and no row by itself."""
+    monkeypatch.setattr("stillspace.rows.sums.JOB_CELLS", 512 * D)
+    monkeypatch.setattr("stillspace.rows.sums.allowed_threads", lambda: 1)
+    rows = FileRows.open(folder / name, memory=LEAST_MEMORY, **FORMATS[name])
+    if limit == "little":
+        rows.table.reader.rows = 97
+    rng = np.random.default_rng(2)
+    V, chosen = random_basis(rng, D, 2), np.flatnonzero(rng.integers(8, size=N) == 3)
+    want = MemoryRows.of(cells).through(Sphere()).add(Glad(D, 2), V, chosen)
+    bounded, reads = rows.through(Sphere()), []
+    read = type(rows.table.source).read
+
+    def counted(source, start, stop):
+        reads.append(stop - start)
+        return read(source, start, stop)
+
+    monkeypatch.setattr(type(rows.table.source), "read", counted)
+    assert np.array_equal(bounded.add(Glad(D, 2), V, chosen), want)
+    assert sum(reads) <= N
+    assert len(reads) <= 2 * (N // 97 + 1)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -20,6 +20,7 @@ from stillspace.cli.app import app
 from stillspace.exceptions import DataFileError
 from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.rows import Affine, FileRows, MemoryRows, RowTable, Sphere
+from stillspace.rows.reading import WINDOW_SHARE
 from stillspace.rows.sources import SUFFIXES, RowSource, open_source
 from stillspace.rows.sources.plink import rewritten
 from tests.conftest import random_basis
@@ -307,6 +308,27 @@ def test_windows_end_where_chunks_end(tmp_path):
     with h5py.File(tmp_path / "X.h5", "w") as file:
         file.create_dataset("X", shape=(100_000, 50), chunks=(3000, 50), dtype="f4")
     assert RowTable.of(tmp_path / "X.h5", "32MB").reader.rows == 9000
+
+
+@pytest.mark.parametrize("name", ["X.h5ad", "X.zarr"])
+def test_windows_of_sparse_rows_keep_the_memory_where_few_rows_store_most_cells(tmp_path, name):
+    X = sparse.random(9000, 500, 0.002, format="lil", random_state=1, dtype=np.float32)
+    X[4000:4500] = np.random.default_rng(2).standard_normal((500, 500))
+    if name == "X.zarr":
+        write_csr(zarr.create_group(tmp_path / name).create_group("X"), X.tocsr())
+    else:
+        with h5py.File(tmp_path / name, "w") as file:
+            write_csr(file.create_group("X"), X.tocsr())
+    table = RowTable.of(tmp_path / name, "17MB")
+    bound = int(table.memory * WINDOW_SHARE)
+    windows = [table.source.read(a, min(a + table.reader.rows, 9000)) for a in _every(table)]
+    sizes = [X.data.nbytes + X.indices.nbytes + X.indptr.nbytes for X in windows]
+    assert bound / 8 < max(sizes) <= bound + 8
+    assert sum(X.shape[0] for X in windows) == 9000
+
+
+def _every(table):
+    return range(0, table.shape[0], table.reader.rows)
 
 
 def test_a_damaged_page_of_parquet_is_noticed_where_it_has_a_checksum(tmp_path):

@@ -5,13 +5,14 @@ import pytest
 from scipy import sparse
 
 from stillspace._frozen import FrozenArray
-from stillspace.parts.queries import SecondMoment
+from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.rows import (
     Affine,
     Caps,
     ChosenRows,
     Clip,
+    Fill,
     LeaveOut,
     Lengths,
     MemoryRows,
@@ -23,6 +24,7 @@ from stillspace.rows import (
     through_view,
 )
 from stillspace.rows.maps import (
+    RIDGE,
     bounded,
     checked_view,
     paired,
@@ -53,6 +55,9 @@ def views(rng, D):
         (affine, Pairs(), Sphere(), Lengths()),
         (Without(Affine.of(-center, missing=9.0), halfspace(D)), affine, Sphere()),
         (affine, Sphere(), Caps(basis(rng, D, 2), FrozenArray.of([0.3, 0.2]))),
+        (affine, Fill(basis(rng, D, 2)), Sphere()),
+        (affine, Fill(basis(rng, D, 3)), Clip(1.5)),
+        (Without(affine, halfspace(D)), affine, Fill(basis(rng, D, 2)), Sphere()),
     ]
 
 
@@ -61,7 +66,7 @@ def halfspace(D):
     return Caps(FrozenArray.of(np.eye(D)[:, :1]), FrozenArray.of([0.5]))
 
 
-@pytest.mark.parametrize("k", range(10))
+@pytest.mark.parametrize("k", range(13))
 @pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
 def test_a_replaced_row_replaces_one_mapped_row(rng, k, kind):
     """The lemma of docs/privacy.md: all other mapped rows keep their bits."""
@@ -130,6 +135,10 @@ def test_views_that_break_bounds_are_refused(rng):
         (Sphere(), Pairs()),
         (Sphere(), V),
         (Sphere(), Sketch(3, 2, nonzeros=1)),
+        (Fill(V.basis), Sphere()),
+        (Affine(), Sphere(), Fill(V.basis)),
+        (Affine(), Fill(V.basis), Fill(V.basis), Sphere()),
+        (Affine(), Fill(V.basis)),
         (Sphere(), Sphere()),
         (Clip(2.0), Sphere()),
         (Sphere(), LeaveOut(1.0), Clip(2.0)),
@@ -249,3 +258,66 @@ def test_chosen_rows_are_rows(rng):
     one = chosen.add(SecondMoment(4), NOWHERE, np.array([2]))
     assert np.array_equal(one, MemoryRows.prepare(X[17:18]).add(SecondMoment(4), NOWHERE, None))
     assert (chosen.n_rows, chosen.n_columns, chosen.bounded) == (3, 4, True)
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "columns", "csr"])
+def test_missing_cells_are_filled_by_least_squares(rng, kind):
+    """Against NumPy's least squares with one more equation √RIDGE·y_j = 0 per score."""
+    D, n, r = 7, 60, 2
+    V, center, scale = basis(rng, D, r), rng.standard_normal(D), np.exp(rng.standard_normal(D))
+    X = rng.standard_normal((n, D)).astype(np.float32).astype(np.float64)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[rng.random(X.shape) < 0.1] = 9.0
+    X[3], X[4] = np.nan, [np.inf, np.nan, *X[4, 2:]]
+    make = {
+        "f64": np.asarray, "f32": np.float32, "columns": np.asfortranarray,
+        "csr": sparse.csr_matrix,
+    }[kind]  # fmt: skip
+    affine = Affine.of(center, scale, 9.0, holes=True)
+    rows = MemoryRows.of(make(X)).through(affine).through(Fill(V))
+    want = (X - center) / scale
+    for z, x in zip(want, X, strict=True):
+        there = np.isfinite(x) & (x != 9.0)
+        equations = np.vstack([V.array[there], np.sqrt(RIDGE) * np.eye(r)])
+        y = np.linalg.lstsq(equations, np.concatenate([z[there], np.zeros(r)]), rcond=None)[0]
+        z[~there] = V.array[~there] @ y
+    got = rows.sphered()
+    usual = np.arange(n) != 4
+    np.testing.assert_allclose(got[usual], want[usual], rtol=1e-12, atol=1e-12)
+    assert not got[3].any()
+    sphered = rows.through(Sphere()).sphered()
+    assert not sphered[3:5].any()  # no cell, and an infinite one
+    np.testing.assert_allclose(np.linalg.norm(sphered[5:], axis=1), 1.0)
+
+
+def test_filling_is_total_and_leaves_complete_rows_their_bits(rng):
+    D, V = 5, basis(rng, 5, 2)
+    affine = Affine.of(np.full(D, 0.1), np.full(D, 3.0), holes=True)
+    X = rng.standard_normal((500, D))
+    complete = MemoryRows.of(X).through(affine).through(Sphere())
+    Y = np.vstack([X, [[1e308, -1e308, np.nan, 1e308, 1e308]], [[1e-320, np.nan, 0.0, 0.0, 0.0]]])
+    filled = MemoryRows.of(Y).through(affine).through(Fill(V)).through(Sphere())
+    assert np.array_equal(filled.sphered()[:500], complete.sphered())
+    assert np.isfinite(filled.sphered()).all()
+    assert filled.sphered()[500, 2] == 0.0  # scores near the largest number fill nothing
+    assert (np.linalg.norm(filled.sphered(), axis=1) <= 1.0 + 1e-12).all()
+    # sums over the complete rows alone, too: the same terms in the same order
+    first, point = np.arange(500), V.array
+    for query, at in ((SecondMoment(D), NOWHERE), (Glad(D, 2), point)):
+        assert np.array_equal(filled.add(query, at, first), complete.add(query, at, first))
+    # a table without missing cells is not copied or read in another way
+    rows = MemoryRows.of(X).through(affine)
+    assert rows.through(Fill(V)) is rows
+
+
+def test_a_fill_of_rows_that_lost_their_cells(rng):
+    D = 4
+    X = rng.standard_normal((50, D))
+    X[::3, 2] = np.nan
+    affine = Affine.of(holes=True)
+    left = through_view(MemoryRows.of(X), (affine, Sphere(), halfspace(D))).sphered()
+    view = (Without(affine, halfspace(D)), affine, Fill(basis(rng, D, 2)), Sphere())
+    filled = through_view(MemoryRows.of(X), view).sphered()
+    assert np.array_equal(left.any(axis=1), filled.any(axis=1))
+    assert 0 < np.count_nonzero(left.any(axis=1)) < 50
+    assert view_text(view).count("fill missing cells from 2 released directions") == 1

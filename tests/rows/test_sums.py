@@ -66,7 +66,7 @@ def test_the_low_word_is_carried_and_the_high_word_has_room():
     high, low = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     part = np.array([np.nextafter(1.0, 0.0)])
     for _ in range(5000):
-        add_words(part, 1.0, high, low)
+        add_words(part[None], 1.0, high, low)
         assert 0 <= low[0] < 2**CARRY
     found = int(high[0]) * Fraction(HIGH) + int(low[0]) * Fraction(LOW)
     assert abs(found - 5000 * Fraction(part[0])) <= 5000 * Fraction(2) ** -71

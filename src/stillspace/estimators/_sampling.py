@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import frexp
+from math import frexp, isqrt
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from stillspace.search import (
 from stillspace.search.candidates import Loss
 from stillspace.search.dimension import MOST_COMPONENTS, PROFILE_ROWS
 from stillspace.search.outlyingness import Outlyingness
-from stillspace.search.row_space import Cells, RowSpace, shortening, unit_rows
+from stillspace.search.row_space import Cells, RowSpace, chosen_rows, shortening, unit_rows
 from stillspace.search.starts import search_rows
 
 CENTERS = ("pairs", "median")
@@ -44,9 +44,9 @@ CENTER_ROWS = 1000
 MIDDLE_CELLS = 2**18
 """Column medians, which are only where the search begins, come from rows with so many cells."""
 
-LARGEST_SQUARE = 6000
-"""Rows of the largest square matrix that a fit holds (288 MB). Up to this many wide rows are fitted
-in the space that they span."""
+LARGEST_SQUARE, SQUARES = 6000, 5
+"""Rows of the largest square matrix that a fit holds (288 MB), and how many of them. Up to this
+many wide rows are fitted in the space that they span; of a file fewer, if `memory` asks for it."""
 
 LONGEST = 1e6
 """Rows of the sample longer than this many times the median length are pulled back to it."""
@@ -101,12 +101,12 @@ def sampled(
     n, D = X.shape
     most = max(CENTER_CELLS // D, CENTER_ROWS)
     wide = min(n, most) < D
-    whole = n <= most or (wide and n <= LARGEST_SQUARE)
+    whole = n <= most or (wide and n <= _largest_square(X))
     order = rng.permutation(n).astype(np.int64)[: n if whole else most]
     middle = None if isinstance(center, str) else np.zeros(D) if center is None else center
     some = most if isinstance(scale, str) else max(MIDDLE_CELLS // D, CENTER_ROWS)
     cells = Cells.of(X, middle, scale, missing, order[:some])
-    cells = cells if whole else replace(cells, X=X[order])
+    cells = cells if whole else replace(cells, X=chosen_rows(X, order))
     order = order if whole else np.arange(len(order))
     if wide:
         space = RowSpace.of(cells, LONGEST)
@@ -114,6 +114,13 @@ def sampled(
     S = cells.rows()
     S *= shortening(np.linalg.norm(S, axis=1), LONGEST)[:, None]
     return Sample(S, order, cells.middle, cells.unit, whole)
+
+
+def _largest_square(X: Any) -> int:
+    """Return up to how many wide rows are fitted in the space that they span."""
+    if not isinstance(X, RowTable):
+        return LARGEST_SQUARE
+    return min(LARGEST_SQUARE, isqrt(X.memory // (8 * SQUARES)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

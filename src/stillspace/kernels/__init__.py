@@ -7,7 +7,14 @@ from stillspace.kernels.compiled import (
     scores,
     unit_columns,
 )
-from stillspace.kernels.jobs import ORTHONORMAL, Measure, Terms, add_block, measured
+from stillspace.kernels.jobs import (
+    ORTHONORMAL,
+    Measure,
+    Terms,
+    add_block,
+    measured,
+    moment_terms,
+)
 from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES
 from stillspace.kernels.reference import clip_weights, curvature_weights
 
@@ -24,6 +31,7 @@ __all__ = [
     "column_norms",
     "curvature_weights",
     "measured",
+    "moment_terms",
     "residual_to_basis",
     "residual_to_matrix",
     "scores",

@@ -7,6 +7,7 @@ for each other. How rows are loaded is in `storage`, what a block adds is in `pa
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -16,7 +17,17 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.calls import address_of, call
 from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import LANES
-from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES, add_terms, finish, measure
+from stillspace.kernels.passes import (
+    GLAD,
+    IRLS,
+    MOMENT,
+    NEWTON,
+    SCORES,
+    add_terms,
+    finish,
+    measure,
+    mirror,
+)
 from stillspace.kernels.sparse import add_sparse
 from stillspace.kernels.storage import AS_STORED, load_dense
 
@@ -34,13 +45,15 @@ ORTHONORMAL = 2.0**-44
 
 
 class Terms(NamedTuple):
-    """Which terms, at which basis V (D, r), and where their sums go."""
+    """Which terms, at which basis V (D, r), and where their sums go: of one job or of several."""
 
     kind: int
     V: FloatArray
+    """Of no columns for the second moment."""
     floor: float
     out: FloatArray
-    """(D, r); (r, r) for the moment of the scores."""
+    """(D, r); (r, r) for the moment of the scores; (D, D) for that of the rows. With several jobs,
+    the job comes first."""
     more: FloatArray
     """What a pass has at hand besides: the sum of distances (IRLS), the curvature (Newton)."""
     cut: float
@@ -49,6 +62,15 @@ class Terms(NamedTuple):
     """Up to this distance a row's curvature counts in full (Newton)."""
     near: float
     """Squared distances below this are those of computed residuals; see `passes`."""
+
+    def of_job(self, k: int) -> Terms:
+        """Return the terms of one of several jobs."""
+        return self._replace(out=self.out[k], more=self.more[k])
+
+
+def moment_terms(D: int, out: FloatArray) -> Terms:
+    """Return the terms xxᵀ."""
+    return Terms(MOMENT, np.empty((D, 0)), 0.0, out, np.empty((*out.shape[:-2], 0)), inf, 0.0, inf)
 
 
 class Cells(NamedTuple):
@@ -68,6 +90,24 @@ class Span(NamedTuple):
     start: int
     stop: int
     block: int
+
+
+class Runs(NamedTuple):
+    """The jobs of a pass, or some of them: positions of `chosen`, or of the rows; see `Span`."""
+
+    chosen: IntArray
+    edges: IntArray
+    """(jobs, 2): where each begins, and the position past its end."""
+    block: int
+
+    @property
+    def longest(self) -> int:
+        """Rows in a block, at most."""
+        return min(self.block, int((self.edges[:, 1] - self.edges[:, 0]).max(initial=0)))
+
+    def spans(self) -> list[Span]:
+        """Return the jobs one by one."""
+        return [Span(self.chosen, a, b, self.block) for a, b in self.edges.tolist()]
 
 
 def filled(size: int, multiple: int = LANES) -> int:
@@ -103,7 +143,10 @@ class Adder:
     """What adding blocks of at most so many rows needs; `finish` hands the sums over."""
 
     def __init__(self, terms: Terms, rows: int) -> None:
-        self._terms = terms
+        several = terms.out.ndim == 3
+        self._terms = (
+            terms if several else terms._replace(out=terms.out[None], more=terms.more[None])
+        )
         columns, r = terms.V.shape
         self.D, self._r, self._used, b = filled(columns), r, filled(r, 2), filled(rows)
         D, used = self.D, self._used
@@ -111,26 +154,31 @@ class Adder:
         self._projects = terms.kind in (GLAD, NEWTON) and near < np.inf
         self._V = by_component(terms.V)
         work = np.zeros(4 * used * b + D + 16 + 64 * (r + 1))
-        self._sums = np.zeros(used * D + 8 + used * used + 8)
+        size = D * D if terms.kind == MOMENT else used * D + 8 + used * used + 8
+        self.sums = np.zeros((len(self._terms.out), size))
+        """One row per job."""
         facts = (self._V, r, used, terms.kind, near, terms.floor, terms.cut, terms.cap)
-        self.arguments: tuple[Any, ...] = (D, *facts, work, self._sums)
-        """What the compiled function takes beside the rows."""
+        self.arguments: tuple[Any, ...] = (D, *facts, work)
+        """What the compiled function takes beside the rows, before the sums of a job."""
 
     def finish(self) -> None:
         """Add the sums to where they go."""
         terms, columns, D, r, used = self._terms, len(self._terms.V), self.D, self._r, self._used
-        number, products = self._sums[used * D], self._sums[used * D + 8 : -8]
-        products = products.reshape(used, used)[:r, :r]
+        sums, jobs = self.sums, len(self.sums)
+        if terms.kind == MOMENT:
+            mirror(sums, D, terms.out)
+            return
+        products = sums[:, used * D + 8 : -8].reshape(jobs, used, used)[:, :r, :r]
         if terms.kind == SCORES:
             terms.out[:] += products
             return
         if self._projects:
-            finish(self._sums, self._V, D, r, np.empty(8 * r))
-        terms.out[:] += self._sums[: r * D].reshape(r, D)[:, :columns].T
+            finish(sums, self._V, D, r, np.empty(8 * r))
+        terms.out[:] += sums[:, : r * D].reshape(jobs, r, D)[:, :, :columns].transpose(0, 2, 1)
         if terms.kind in (IRLS, NEWTON):
-            terms.more[0] += number
-        if len(terms.more) > 1:
-            terms.more[1:] += products.reshape(-1)
+            terms.more[:, 0] += sums[:, used * D]
+        if terms.more.shape[1] > 1:
+            terms.more[:, 1:] += products.reshape(jobs, -1)
 
 
 class SparseAdder:
@@ -139,9 +187,15 @@ class SparseAdder:
     One run of blocks after another, all of the same block: the same bits as one long run.
     """
 
+    @staticmethod
+    def knows(terms: Terms, *, zeros_stay: bool) -> bool:
+        """Whether these terms can be added without the cells that are not stored."""
+        return zeros_stay and terms.kind != MOMENT
+
     def __init__(self, terms: Terms, block: int) -> None:
         (columns, self._r), self._adder = terms.V.shape, Adder(terms, block)
-        D, *facts, self._work, self._found = self._adder.arguments
+        D, *facts, self._work = self._adder.arguments
+        self._found = self._adder.sums[0]
         shape = D, filled(self._r)
         by_row, self._sums = np.zeros(shape), np.zeros(shape)
         by_row[:columns, : self._r] = terms.V
@@ -162,15 +216,16 @@ class SparseAdder:
 
 @part
 def _choose(
-    span: Span, at: int, b: int, factors: FloatArray, rows: IntArray, scales: FloatArray
-) -> int:
+    chosen: IntArray, at: int, stop: int, block: int, b: int, factors: FloatArray, rows: IntArray,
+    scales: FloatArray,
+) -> int:  # fmt: skip
     """Write the numbers and factors of the next rows; return how many there are.
 
     A block is filled up with zero rows to b rows.
     """
-    width = min(span.stop - at, span.block)
+    width = min(stop - at, block)
     for i in range(width):
-        rows[i] = span.chosen[at + i] if len(span.chosen) > 0 else at + i
+        rows[i] = chosen[at + i] if len(chosen) > 0 else at + i
         scales[i] = factors[rows[i]]
     for i in range(width, b):
         rows[i], scales[i] = rows[0], 0.0
@@ -179,19 +234,21 @@ def _choose(
 
 @jit
 def _run(
-    load: int, source: Any, cells: Cells, factors: FloatArray, span: Span, rows: IntArray,
+    load: int, source: Any, cells: Cells, factors: FloatArray, runs: Runs, rows: IntArray,
     scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int, used: int,
     kind: int, near: float, floor: float, cut: float, cap: float, work: FloatArray,
     sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Load and add block after block, by the two addresses."""
-    c, at = cells, span.start
-    while at < span.stop:
-        b = (min(span.stop - at, span.block) + 7) // 8 * 8
-        width = _choose(span, at, b, factors, rows, scales)
-        call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
-        call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, sums))
-        at += width
+    """Load and add block after block, job after job, by the two addresses."""
+    c = cells
+    for k in range(runs.edges.shape[0]):
+        at, stop, out = runs.edges[k, 0], runs.edges[k, 1], sums[k]
+        while at < stop:
+            b = (min(stop - at, runs.block) + 7) // 8 * 8
+            width = _choose(runs.chosen, at, stop, runs.block, b, factors, rows, scales)
+            call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
+            call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, out))
+            at += width
 
 
 @cache
@@ -212,7 +269,10 @@ def _loader(load: Any, source: tuple[Any, ...]) -> int:
 
 
 class RowAdder:
-    """Adds the terms of runs of blocks, one run after another: the same bits as one long run."""
+    """Adds the terms of runs of blocks, one run after another: the same bits as one long run.
+
+    Or those of several jobs at once, each with a sum of its own.
+    """
 
     def __init__(self, terms: Terms, block: int) -> None:
         b = filled(block)
@@ -220,21 +280,20 @@ class RowAdder:
         self._memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(self._adder.D * b)
 
     def add(
-        self, load: Any, source: tuple[Any, ...], cells: Cells, factors: FloatArray, span: Span
+        self, load: Any, source: tuple[Any, ...], cells: Cells, factors: FloatArray, runs: Runs
     ) -> None:
-        """Add a run of stored rows, which the compiled function `load` turns into blocks."""
-        addresses = _loader(load, source), _adder(add_terms)
+        """Add runs of stored rows, which the compiled function `load` turns into blocks."""
         _run(
-            addresses[0], source, cells, factors, span, *self._memory, addresses[1],
-            *self._adder.arguments,
-        )  # fmt: skip
+            _loader(load, source), source, cells, factors, runs, *self._memory,
+            _adder(add_terms), *self._adder.arguments, self._adder.sums,
+        )  # type: ignore[call-arg]  # fmt: skip
 
     def add_block(self, X: FloatArray) -> None:
         """Add one block of rows (b, D)."""
         b, D = X.shape
         cells = Cells(filled_up(np.zeros(D)), filled_up(np.ones(D)), np.nan, AS_STORED)
-        span = Span(np.empty(0, dtype=np.int64), 0, b, b)
-        self.add(load_dense, (X,), cells, np.ones(b), span)
+        runs = Runs(np.empty(0, dtype=np.int64), np.array([[0, b]]), b)
+        self.add(load_dense, (X,), cells, np.ones(b), runs)
 
     def finish(self) -> None:
         """Hand the sums over."""
@@ -247,11 +306,11 @@ def add_rows(
     terms: Terms,
     cells: Cells,
     factors: FloatArray,
-    span: Span,
+    runs: Runs,
 ) -> None:
     """Add the terms of stored rows, which the compiled function `load` turns into blocks."""
-    adder = RowAdder(terms, min(span.block, span.stop - span.start))
-    adder.add(load, source, cells, factors, span)
+    adder = RowAdder(terms, runs.longest)
+    adder.add(load, source, cells, factors, runs)
     adder.finish()
 
 
@@ -333,7 +392,7 @@ def _run_measure(
     c, at = cells, span.start
     while at < span.stop:
         b = (min(span.stop - at, span.block) + 7) // 8 * 8
-        width = _choose(span, at, b, factors, rows, scales)
+        width = _choose(span.chosen, at, span.stop, span.block, b, factors, rows, scales)
         call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
         measure(X, b, D, V, r, near, Y, at - span.start, stride, distances, work)
         at += width

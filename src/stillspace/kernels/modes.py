@@ -44,23 +44,31 @@ def pair_products(Y: FloatArray) -> FloatArray:
 
 
 @jit
-def count_angles(Z: FloatArray, edges: FloatArray, out: FloatArray) -> None:
+def count_angles(Z: FloatArray, edges: FloatArray, block: int, out: FloatArray) -> None:
     """Add |z_a| of each column of Z (m, b) to one of the bins out[a]; ‖z‖ > 1 is cut to 1.
 
     `edges` (m, 2^k) are ascending in each row, filled up with infinity. z_a goes to the bin that
-    is as many bins from the last one as there are edges at or below z_a.
+    is as many bins from the last one as there are edges at or below z_a. So many columns as `block`
+    says are added up by themselves first.
     """
     m, b = Z.shape
-    bins, size = out.shape[1], np.zeros(b)
-    for a in range(m):
-        for i in range(b):
-            size[i] += Z[a, i] * Z[a, i]
-    for i in range(b):
-        size[i] = max(math.sqrt(size[i]), 1.0)
-    for a in range(m):
-        for i in range(b):
-            z, above, half = Z[a, i], 0, edges.shape[1] // 2
-            while half > 0:
-                above += half if edges[a, above + half - 1] <= z else 0
+    bins, size, part = out.shape[1], np.empty(block), np.empty(out.shape)
+    above = np.empty(block, dtype=np.int64)
+    for begin in range(0, b, block):
+        end = min(begin + block, b)
+        size[:], part[:] = 0.0, 0.0
+        for a in range(m):
+            for i in range(begin, end):
+                size[i - begin] += Z[a, i] * Z[a, i]
+        for i in range(end - begin):
+            size[i] = max(math.sqrt(size[i]), 1.0)
+        for a in range(m):
+            above[:], half = 0, edges.shape[1] // 2
+            while half > 0:  # one step of the search for all columns: the compiler takes several
+                for i in range(end - begin):
+                    step = half if edges[a, above[i] + half - 1] <= Z[a, begin + i] else 0
+                    above[i] += step
                 half //= 2
-            out[a, bins - 1 - above] += abs(z) / size[i]
+            for i in range(end - begin):
+                part[a, bins - 1 - above[i]] += abs(Z[a, begin + i]) / size[i]
+        out += part

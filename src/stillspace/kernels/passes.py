@@ -34,13 +34,14 @@ from stillspace.kernels.lanes import (
 from stillspace.kernels.tiles import (
     add_gram,
     add_outer,
+    add_square,
     eight_totals,
     group_scores,
     project_out,
     residual,
 )
 
-GLAD, IRLS, SCORES, NEWTON = 0, 1, 2, 3
+GLAD, IRLS, SCORES, NEWTON, MOMENT = 0, 1, 2, 3, 4
 
 
 @part
@@ -160,12 +161,16 @@ def add_terms(
 
     GLAD: `Σ w x yᵀ`, w clipped, which `finish` projects. Newton: that, the number `Σ u‖y‖²` and the
     matrix `Σ u yyᵀ`. IRLS: `Σ x yᵀ/max(‖Qx‖, floor)` over the rows with ‖Qx‖ < cut, and the number
-    `Σ min(‖Qx‖, cut)`. Scores: `Σ yyᵀ`, y cut to norm 1.
+    `Σ min(‖Qx‖, cut)`. Scores: `Σ yyᵀ`, y cut to norm 1. Moment: `Σ xxᵀ` to `sums` (D, D), on and
+    above the diagonal; nothing else is used.
 
     `used` is r or r + 1, an even number. `sums` holds (used, D), 8 places for the number,
     (used, used) and 8 more. `work` holds what `weigh_group` says, each (used, b) and zero beyond r;
     then D + 16 entries for a row; then 64 (r + 1) for parts.
     """
+    if kind == MOMENT:
+        add_square(X, b, D, sums)
+        return
     number, size = constant(0.0), used * b
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
@@ -183,9 +188,28 @@ def add_terms(
 
 
 @jit
+def mirror(sums: FloatArray, D: int, out: FloatArray) -> None:
+    """Add the matrices of which `sums` (jobs, D · D) has the upper halves to `out` (jobs, …).
+
+    `out` may have fewer rows and columns. Tiles of 8 × 8 at a time: each is read and written once.
+    """
+    n = out.shape[1]
+    for k in range(out.shape[0]):
+        for d in range(0, n, 8):
+            for e in range(d, n, 8):
+                for i in range(d, min(d + 8, n)):
+                    for j in range(max(e, i), min(e + 8, n)):
+                        value = sums[k, i * D + j]
+                        out[k, i, j] += value
+                        if j > i:
+                            out[k, j, i] += value
+
+
+@jit
 def finish(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) -> None:
-    """Project the sum of a job: `Q Σ w x yᵀ`."""
-    project_out(sums, V, D, r, work)
+    """Project the sums of jobs (jobs, …): `Q Σ w x yᵀ`."""
+    for k in range(sums.shape[0]):
+        project_out(sums[k], V, D, r, work)
 
 
 @jit

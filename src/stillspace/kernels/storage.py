@@ -26,20 +26,27 @@ from stillspace.kernels.lanes import (
     LANES,
     add,
     constant,
+    divide,
     first_lanes,
     larger,
     load,
     magnitude,
     multiply,
+    root,
     store,
     subtract,
     where_number,
     where_unequal,
 )
 from stillspace.kernels.prefetch import prefetch
+from stillspace.kernels.tiles import eight_totals, squares_of_row
 
 AS_STORED, PLACED, FILLED = 0, 1, 2
 """What is done to a cell: nothing; centred and scaled; the same, with NaN at the centre."""
+
+SMALLEST_SQUARE, LARGEST_SQUARE = 2.0**-600, 2.0**700
+"""Between these a sum of squares has lost nothing below or above: the largest cell lies between
+2⁻⁴⁰⁰ and 2⁴⁰⁰ for any number of columns that there is memory for, and all cells are finite."""
 
 AHEAD = 4
 """Rows between the one that is converted and the one that is brought nearer."""
@@ -72,37 +79,41 @@ def one_cell(
 
 
 @jit
-def load_dense(
+def load_dense(  # noqa: PLR0912 - a call per row would count references to arrays
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
     rows: IntArray, factors: FloatArray, count: int, X: FloatArray, width: int,
 ) -> None:  # fmt: skip
     """Load rows of an array (n, D) of any strides."""
     cells, D = source[0], len(center)
-    whole = (D + 7) // 8 * 8 if cells.flags.c_contiguous else 0
-    line, last = 64 // cells.itemsize, cells.size - LANES
+    full, whole, line = D // LANES * LANES, (D + 7) // LANES * LANES, 64 // cells.itemsize
+    by_eight = cells.flags.c_contiguous and whole <= width
     for i in range(count):
-        at, row, factor = i * width, rows[i], factors[i]
-        if i + AHEAD < count:
-            for d in range(0, min(whole, D), line):
+        at, begin, factor, done = i * width, rows[i] * D, factors[i], 0
+        if cells.flags.c_contiguous and i + AHEAD < count:
+            for d in range(0, D, line):
                 prefetch(cells, rows[i + AHEAD], d)
-        _fill_up(X, at, D if factor != 0.0 else 0, width)
-        if factor == 0.0:
-            continue
-        scale, d, end = constant(factor), 0, row * D
-        while d < whole and end + d <= last:
-            x = eight(cells, end + d)
-            if kind != AS_STORED:
-                x = _placed(x, d, center, unit, missing, kind)
-            x = multiply(x, scale)
-            if d + LANES <= D:
-                store(X, at + d, x)
-            elif d + LANES <= width:  # the next row begins in these cells
-                store(X, at + d, first_lanes(x, D - d))
+        if factor != 0.0 and by_eight and begin + whole <= cells.size:
+            scale = constant(factor)
+            if kind == AS_STORED:
+                for d in range(0, full, LANES):
+                    store(X, at + d, multiply(eight(cells, begin + d), scale))
             else:
-                break
-            d += LANES
-        for k in range(d, D):
-            X[at + k] = one_cell(float(cells[row, k]), k, center, unit, missing, kind, factor)
+                for d in range(0, full, LANES):
+                    x = _placed(eight(cells, begin + d), d, center, unit, missing, kind)
+                    store(X, at + d, multiply(x, scale))
+            if full < D:
+                x = eight(cells, begin + full)  # the next row begins in these cells
+                if kind != AS_STORED:
+                    x = _placed(x, full, center, unit, missing, kind)
+                store(X, at + full, first_lanes(multiply(x, scale), D - full))
+            done = whole
+        elif factor != 0.0:
+            for d in range(D):
+                value = float(cells[rows[i], d])
+                X[at + d] = one_cell(value, d, center, unit, missing, kind, factor)
+            done = D
+        if done < width:
+            _fill_up(X, at, done, width)
 
 
 @jit
@@ -166,18 +177,28 @@ def inverse_norms(X: FloatArray, D: int, count: int, norm_bound: float, out: Flo
     inverse is no normal number stays inside the unit ball, a little or (below 1e-307) far from its
     surface. D is a multiple of 8; the squares are added in the order of `tiles`.
     """
-    work = np.empty(24)
-    for i in range(count):
-        squares, largest, broken = constant(0.0), constant(0.0), constant(0.0)
-        for d in range(i * D, (i + 1) * D, LANES):
-            x = load(X, d)
-            squares = add(squares, multiply(x, x))
-            largest = larger(magnitude(x), largest)
-            broken = add(broken, subtract(x, x))  # not a number if x is none, or infinite
-        store(work, 0, squares)
-        store(work, 8, largest)
-        store(work, 16, broken)
-        out[i] = _inverse(X, D, i * D, norm_bound, work)
+    work, parts = np.empty(24), np.empty(64)
+    first, i = D * 0, 0  # a plain number would have its own copy of a function compiled
+    while i < count:
+        # Eight rows at once where all their squares are safe: the same steps for each of them.
+        if i + 8 <= count:
+            for k in range(8):
+                store(parts, 8 * k, squares_of_row(X, (i + k) * D, D))
+            total = eight_totals(parts, first)
+            store(work, first, total)
+            store(work, first + 8, divide(constant(1.0), root(total)))
+            safe = True
+            for k in range(8):
+                safe = safe and SMALLEST_SQUARE < work[k] < LARGEST_SQUARE
+            if safe:
+                for k in range(8):
+                    inverse = work[8 + k]
+                    out[i + k] = min(inverse, 1.0 / norm_bound) if norm_bound > 0.0 else inverse
+                i += 8
+                continue
+        for k in range(i, min(i + 8, count)):
+            out[k] = _inverse(X, D, k * D, norm_bound, work)
+        i += 8
 
 
 @part
@@ -189,6 +210,16 @@ def _pairs_added(parts: FloatArray) -> float:
 
 @part
 def _inverse(X: FloatArray, D: int, at: int, norm_bound: float, work: FloatArray) -> float:
+    squares, greatest, differences = constant(0.0), constant(0.0), constant(0.0)
+    for d in range(at, at + D, LANES):
+        x = load(X, d)
+        squares = add(squares, multiply(x, x))
+        greatest = larger(magnitude(x), greatest)
+        differences = add(differences, subtract(x, x))  # not a number if x is none, or infinite
+    first = D * 0
+    store(work, first, squares)
+    store(work, first + 8, greatest)
+    store(work, first + 16, differences)
     largest, broken = 0.0, 0.0
     for k in range(8):
         largest = max(largest, work[8 + k])

@@ -235,6 +235,42 @@ def add_gram(
             store(sums, at, add(load(sums, at), both))
 
 
+SQUARE_ROWS = 128
+"""Rows whose products are added up in registers: their cells stay in the second cache."""
+
+
+@part
+def add_square(X: FloatArray, b: int, D: int, sums: FloatArray) -> None:
+    """Add `Σ xxᵀ` of the rows X (b, D) to the entries of `sums` (D, D) on and above the diagonal.
+
+    Entries below the diagonal are not meant: some change. Sums of finished terms, as in
+    `add_outer`; eight columns with eight others at a time.
+    """
+    zero = constant(0.0)
+    for low in range(0, b, SQUARE_ROWS):
+        high = low + SQUARE_ROWS if low + SQUARE_ROWS < b else b
+        for d in range(0, D, 8):
+            for e in range(d, D, 8):
+                s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
+                for p in range(low * D, high * D, D):
+                    x, q = load(X, p + e), p + d
+                    s0, s1 = fused(x, spread(X, q), s0), fused(x, spread(X, q + 1), s1)
+                    s2, s3 = fused(x, spread(X, q + 2), s2), fused(x, spread(X, q + 3), s3)
+                    s4, s5 = fused(x, spread(X, q + 4), s4), fused(x, spread(X, q + 5), s5)
+                    s6, s7 = fused(x, spread(X, q + 6), s6), fused(x, spread(X, q + 7), s7)
+                t = d * D + e
+                _add_four_to(sums, t, D, s0, s1, s2, s3)
+                _add_four_to(sums, t + 4 * D, D, s4, s5, s6, s7)
+
+
+@part
+def _add_four_to(A: FloatArray, at: int, D: int, a: Any, b: Any, c: Any, d: Any) -> None:
+    store(A, at, add(load(A, at), a))
+    store(A, at + D, add(load(A, at + D), b))
+    store(A, at + 2 * D, add(load(A, at + 2 * D), c))
+    store(A, at + 3 * D, add(load(A, at + 3 * D), d))
+
+
 @part
 def project_out(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) -> None:
     """Turn `sums` (r, D), S say, into `S − (S Vᵀ) V`, V (r, D) of orthonormal rows.

@@ -21,13 +21,14 @@ LARGEST = 2.0**42
 
 
 @jit
-def add_words(part: FloatArray, unit: float, high: IntArray, low: IntArray) -> None:
-    """Add a flat array of sums to the words of a total; NaN counts as 0."""
-    for i in range(part.shape[0]):
-        x = part[i] / unit
-        if not abs(x) <= LARGEST:
-            x = LARGEST if x > 0.0 else (-LARGEST if x < 0.0 else 0.0)
-        whole = math.floor(x / HIGH)  # exact: HIGH is a power of two
-        rest = low[i] + math.floor((x - whole * HIGH) / LOW + 0.5)
-        high[i] += whole + (rest >> CARRY)
-        low[i] = rest & ((1 << CARRY) - 1)
+def add_words(parts: FloatArray, unit: float, high: IntArray, low: IntArray) -> None:
+    """Add the sums of jobs (jobs, entries) to the words of a total; NaN counts as 0."""
+    for k in range(parts.shape[0]):
+        for i in range(parts.shape[1]):
+            x = parts[k, i] / unit
+            if not abs(x) <= LARGEST:
+                x = LARGEST if x > 0.0 else (-LARGEST if x < 0.0 else 0.0)
+            whole = math.floor(x / HIGH)  # exact: HIGH is a power of two
+            rest = low[i] + math.floor((x - whole * HIGH) / LOW + 0.5)
+            high[i] += whole + (rest >> CARRY)
+            low[i] = rest & ((1 << CARRY) - 1)

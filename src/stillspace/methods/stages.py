@@ -132,17 +132,17 @@ class SubspaceStage(_Stage):
 
     choose_components: bool = False
     """Whether the number of components is chosen here, from the released second moment."""
-    finds_units_again: bool = False
-    """Whether the plan may find centre and scale again, and so must know those that it begins with.
-    """
+    told_units: bool = False
+    """Whether the plan must know a released centre and scale: it may find them again, or fill
+    missing cells."""
 
     def view(self, progress: Progress) -> View:
         """Rows are seen on fewer columns if a stage narrowed them."""
         return (*progress.view, *progress.narrowed)
 
     def point(self, progress: Progress) -> FloatArray | None:
-        """Return the centre and the scale of the rows, if they may be found again."""
-        if not self.finds_units_again:
+        """Return the centre and the scale of the rows, if the plan must know them."""
+        if not self.told_units:
             return None
         affine = affine_of(progress.view)
         assert affine.scale is not None or affine.center is not None

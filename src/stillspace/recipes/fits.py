@@ -45,7 +45,7 @@ from stillspace.privacy import mu_from_budget
 from stillspace.recipes import draft_plan
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
-from stillspace.rows.maps import Clip, Sphere, View, affine_of, paired
+from stillspace.rows.maps import Affine, Clip, Sphere, View, affine_of, paired
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +171,10 @@ def plan_fit(
     draft = draft_plan(algorithm, subspace_facts, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
     main = SubspaceStage(draft, None, chooses)
-    if standardised is not None and narrowed is None:
-        main = _finding_units_again(main, facts, columns, standardised, view)
+    if narrowed is None:
+        main = _filling_cells(main, view, standardised is not None or radius is not None)
+        if standardised is not None:
+            main = _finding_units_again(main, facts, columns, standardised, view)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)
     assert facts.epsilon is not None
     assert facts.delta is not None
@@ -222,7 +224,27 @@ def _finding_units_again(
     units = UnitsAgain(standardiser, wanted.center, wanted.scale, holes)
     told: Method = replace(method, look=replace(look, units=units))
     assert isinstance(plan, AdaptivePlan)
-    return replace(main, plan=replace(plan, method=told), finds_units_again=True)
+    return replace(main, plan=replace(plan, method=told), told_units=True)
+
+
+def _filling_cells(main: SubspaceStage, view: View, released: bool) -> SubspaceStage:
+    """Return the stage with a method that fills missing cells, if the rows may have any.
+
+    The method is told centre and scale if an earlier stage releases one of them. Where zero is the
+    code of a missing cell, rows may be sparse and stay as they are.
+    """
+    plan = main.plan
+    method = plan.method if isinstance(plan, AdaptivePlan) else None
+    if not isinstance(method, DampedNewton | ChosenNewton) or len(view) != 2:
+        return main
+    affine, bound = view
+    if not isinstance(affine, Affine) or not isinstance(bound, Sphere) or affine.missing == 0.0:
+        return main
+    if affine.missing is None and not affine.holes:
+        return main
+    assert isinstance(plan, AdaptivePlan)
+    told: Method = replace(method, affine=affine)
+    return replace(main, plan=replace(plan, method=told), told_units=released)
 
 
 def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:

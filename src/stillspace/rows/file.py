@@ -29,7 +29,7 @@ from stillspace.rows.stored import (
     Stored,
     stored,
 )
-from stillspace.rows.sums import LONGEST_BLOCK, stretches
+from stillspace.rows.sums import LONGEST_BLOCK, Job, Layout, stretches
 
 DEFAULT_MEMORY = 10**9
 """Bytes for rows in files, unless the user gives another bound."""
@@ -108,16 +108,19 @@ class RowTable:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice | IntArray | tuple[slice, slice]) -> Any:
+    def __getitem__(self, rows: slice | IntArray | tuple[slice | IntArray, slice]) -> Any:
         """Return rows of a slice without a step, or of an array of row numbers.
 
-        `table[:, a:b]` are columns of all rows.
+        `table[:, a:b]` are columns of all rows, `table[numbers, a:b]` of chosen rows.
         """
         if isinstance(rows, tuple):
+            limits = rows[1].indices(self.shape[1])[:2]
+            if not isinstance(rows[0], slice):
+                return self._columns_of(np.asarray(rows[0], dtype=np.int64), *limits)
             if rows[0] != slice(None):
                 msg = "Columns of a file are sliced for all rows."
                 raise ValueError(msg)
-            return self._columns(*rows[1].indices(self.shape[1])[:2])
+            return self._columns(*limits)
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step != 1:
@@ -142,6 +145,15 @@ class RowTable:
         ]
         return joined(parts)
 
+    def _columns_of(self, numbers: IntArray, start: int, stop: int) -> Any:
+        """Return columns of chosen rows."""
+        columns = getattr(self.source, "columns", None)
+        return self[numbers][:, start:stop] if columns is None else columns(start, stop, numbers)
+
+    def chosen(self, numbers: IntArray) -> Any:
+        """Return some rows: as they are if columns of them can be read later, else in memory."""
+        return ChosenRowsOf(self, numbers) if hasattr(self.source, "columns") else self[numbers]
+
     def _run(self, start: int, stop: int) -> Any:
         if start == stop:
             return np.empty((0, self.shape[1]), dtype=self.dtype)
@@ -154,6 +166,23 @@ class RowTable:
     def as_rows(self) -> FileRows:
         """Return the rows as a fit takes them."""
         return FileRows(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenRowsOf:
+    """Some rows of a table in a file, in any order, whose columns are read whenever needed."""
+
+    table: RowTable
+    numbers: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of chosen rows and of columns."""
+        return len(self.numbers), self.table.shape[1]
+
+    def __getitem__(self, which: tuple[slice, slice]) -> Any:
+        """Return columns of all chosen rows: `[:, a:b]`."""
+        return self.table[self.numbers[which[0]], which[1]]
 
 
 NUMBERS_PER_ROW = 4
@@ -175,9 +204,10 @@ class CodedSource(OtherSource):
         """Return chosen rows."""
         return self._coded(self.source.take(numbers))
 
-    def columns(self, start: int, stop: int) -> Any:
-        """Return columns of all rows."""
-        return self._coded(RowTable(self.source)[:, start:stop])
+    def columns(self, start: int, stop: int, rows: IntArray | None = None) -> Any:
+        """Return columns of all or chosen rows."""
+        table = RowTable(self.source)
+        return self._coded(table[:, start:stop] if rows is None else table[rows, start:stop])
 
     def _coded(self, rows: Any) -> Any:
         cells = rows.data if sparse.issparse(rows) else rows
@@ -213,29 +243,41 @@ class FileStored(LoadedFirst):
     ) -> None:
         """Fill `X` (b, width) with scaled rows."""
         b, done = len(X), 0
-        for piece, chosen, some in self._pieces(index, factors, start, start + b, max(b, 1)):
+        for piece, chosen, some in self.pieces(index, factors, start, start + b, max(b, 1)):
             part = stored(piece.X)
             count = piece.high - piece.low
             rows = chosen if len(chosen) else np.arange(piece.low, piece.high)
             part.load(rows, 0, scaling, some, X[done : done + count])
             done += count
 
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks, in the way of rows in memory."""
-        thin, block = self.sparse and scaling.zeros_stay, span.block
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
+        """Add the terms of some jobs, in the way of rows in memory."""
+        for k, span in enumerate(runs.spans()):
+            self._add_job(terms.of_job(k), scaling, factors, span)
+
+    def _add_job(
+        self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span
+    ) -> None:
+        thin = self.sparse and jobs.SparseAdder.knows(terms, zeros_stay=scaling.zeros_stay)
+        block = span.block
         if thin:
             block = LONGEST_BLOCK
             adder: Any = jobs.SparseAdder(terms, block)
         else:
             adder = jobs.RowAdder(terms, min(block, span.stop - span.start))
-        pieces = self._pieces(span.chosen, factors, span.start, span.stop, block)
+        pieces = self.pieces(span.chosen, factors, span.start, span.stop, block)
         for piece, chosen, some in pieces:
             load, cells = stored(piece.X).loader
-            run = jobs.Span(chosen, piece.low, piece.high, block)
-            adder.add(*(() if thin else (load,)), cells, scaling.cells, some, run)
+            if thin:
+                adder.add(
+                    cells, scaling.cells, some, jobs.Span(chosen, piece.low, piece.high, block)
+                )
+            else:
+                runs = jobs.Runs(chosen, np.array([[piece.low, piece.high]]), block)
+                adder.add(load, cells, scaling.cells, some, runs)
         adder.finish()
 
-    def _pieces(
+    def pieces(
         self, index: IntArray, factors: Factors, start: int, stop: int, block: int
     ) -> Iterator[tuple[Piece, IntArray, FloatArray]]:
         """Yield pieces of whole blocks, the chosen rows in them, and the factors of their rows."""
@@ -340,6 +382,25 @@ class FileRows(MemoryRows):
 
     def _like(self, **facts: Any) -> FileRows:
         return FileRows(self.table, **facts)
+
+    def _blocks(
+        self, index: IntArray, job: Job, layout: Layout
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Yield positions and blocks of scaled rows; several blocks are read at a time."""
+        source = self._source
+        if not isinstance(source, FileStored):
+            yield from super()._blocks(index, job, layout)
+            return
+        at, block = job[0], layout.block
+        memory = np.empty((min(block, job[1] - at), jobs.filled(self.n_columns)))
+        for piece, chosen, some in source.pieces(index, self._factors, *job, block):
+            part = stored(piece.X)
+            rows = chosen if len(chosen) else np.arange(piece.low, piece.high)
+            for first in range(0, len(rows), block):
+                X = memory[: min(block, len(rows) - first)]
+                part.load(rows, first, self._scaling, some, X)
+                yield at, X
+                at += len(X)
 
     def paired(self, pairs: IntArray) -> FileRows:
         """Return the differences of pairs of rows; both blocks of rows of a pair are read once."""

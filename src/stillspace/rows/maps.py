@@ -85,6 +85,26 @@ class Affine:
 
 
 @dataclass(frozen=True, slots=True)
+class Fill:
+    """A missing cell gets the value that the row's other cells tell in a released basis V (D, r).
+
+    It follows `Affine`. The scores y of a row are those of least squares over its present cells, a
+    little shortened: they minimise `‖z − Vy‖² + RIDGE·‖y‖²` there. Its missing cells become those
+    of `Vy`. A row without missing cells, or without any other, stays as it is.
+    """
+
+    basis: FrozenArray
+
+    def __str__(self) -> str:
+        return f"fill missing cells from {self.basis.shape[1]} released directions"
+
+
+RIDGE = 0.01
+"""Of the part of V's squares that the present cells of a row hold: rows with few of them are filled
+with care. A tenth of it changes nothing, ten times as much doubles the error (docs/newton.md)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pairs:
     """Differences of disjoint random pairs of rows, in which an unknown centre cancels.
 
@@ -193,7 +213,7 @@ class Lengths:
 
 
 RowMap: TypeAlias = (
-    Affine | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Without | Project | Lengths
+    Affine | Fill | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Without | Project | Lengths
 )
 View: TypeAlias = tuple[RowMap, ...]
 
@@ -216,6 +236,8 @@ def checked_view(view: View) -> View:
     for place, row_map in enumerate(view):
         if isinstance(row_map, Without):
             allowed = place == 0
+        elif isinstance(row_map, Fill):  # it needs to know which cells are missing
+            allowed = place > 0 and isinstance(view[place - 1], Affine)
         elif isinstance(row_map, BOUNDS):
             allowed, bounded, begun = not bounded, True, True
         elif isinstance(row_map, Project):
@@ -292,10 +314,12 @@ def width(view: View, columns: int) -> int:
 
 __all__ = [
     "BOUNDS",
+    "RIDGE",
     "SPHERE",
     "Affine",
     "Caps",
     "Clip",
+    "Fill",
     "FrozenArray",
     "LeaveOut",
     "Lengths",

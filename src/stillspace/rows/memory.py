@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import prod
+from functools import cached_property
+from math import inf, isnan, prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.jobs import Measure, Span, filled
+from stillspace.kernels.jobs import Measure, Runs, Span, filled
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.maps import (
+    BLOCK_CELLS,
+    RIDGE,
     Affine,
     Caps,
     Clip,
+    Fill,
     LeaveOut,
     Lengths,
     Project,
@@ -28,7 +32,16 @@ from stillspace.rows.maps import (
 from stillspace.rows.pairs import PairedRows
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sketch import Sketch
-from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, Stored, code_as_stored, stored
+from stillspace.rows.stored import (
+    NO_INDEX,
+    DenseRows,
+    FilledRows,
+    Scaling,
+    SparseRows,
+    Stored,
+    code_as_stored,
+    stored,
+)
 from stillspace.rows.sums import (
     LONGEST_BLOCK,
     STANDARD,
@@ -37,6 +50,7 @@ from stillspace.rows.sums import (
     PartSum,
     each,
     empty_sum,
+    grouped,
 )
 
 _LARGE_SUM = 2**22
@@ -60,6 +74,7 @@ class MemoryRows:
     """
 
     summation = STANDARD
+    _last: tuple[RowMap, MemoryRows] | None = None
     in_memory = True
     """Whether rows that lie far apart are read as fast as neighbours."""
 
@@ -112,6 +127,18 @@ class MemoryRows:
         return rows.through(Sphere() if norm_bound is None else Clip(norm_bound))
 
     def through(self, row_map: RowMap) -> MemoryRows:
+        """Return the rows behind a row map.
+
+        What a centre and scale or the sphere gave last is kept: a fit comes back to it.
+        """
+        if self._last is not None and self._last[0] == row_map:
+            return self._last[1]
+        found = self._mapped(row_map)
+        if isinstance(row_map, Affine | Sphere):
+            self._last = row_map, found
+        return found
+
+    def _mapped(self, row_map: RowMap) -> MemoryRows:
         """Return the rows behind a row map."""
         if isinstance(row_map, Affine):
             return self._scaled(row_map)
@@ -119,8 +146,8 @@ class MemoryRows:
             return self._bounded(row_map.norm if isinstance(row_map, Clip) else 0.0)
         if isinstance(row_map, LeaveOut | Caps):
             return self.only(self._kept(row_map))
-        if isinstance(row_map, Without):
-            return self._emptied(row_map)
+        if isinstance(row_map, Without | Fill):
+            return self._emptied(row_map) if isinstance(row_map, Without) else self._filled(row_map)
         if isinstance(row_map, Lengths):
             return MemoryRows(levels(self._factors)[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
@@ -152,6 +179,34 @@ class MemoryRows:
         seen = self.through(row_map.affine).through(Sphere())
         factors = np.where(seen._kept(row_map.caps), 1.0, np.nan)
         return self._like(source=self._source, factors=factors, bounded=False)
+
+    def _filled(self, row_map: Fill) -> MemoryRows:
+        """Return rows with filled cells; complete ones as they are, which have the same bits."""
+        if self.bounded:
+            msg = "Missing cells are filled before rows are bounded."
+            raise ValueError(msg)
+        if self._complete:
+            return self
+        V = np.ascontiguousarray(row_map.basis.array)
+        facts = self._source, self._scaling, self._factors, V, RIDGE
+        return self._like(source=FilledRows(*facts), bounded=False)
+
+    @cached_property
+    def _complete(self) -> bool:
+        """Whether an array in memory has no missing cell; what is read again is not looked at."""
+        source, code = self._source, self._scaling.missing
+        if isinstance(source, DenseRows):
+            step = max(1, BLOCK_CELLS // max(1, self.n_columns))
+            parts = [source.X[at : at + step] for at in range(0, self.n_rows, step)]
+        elif isinstance(source, SparseRows) and code != 0.0:
+            parts = [source.X.data]
+        else:
+            return False
+        holes = self._scaling.holes and source.dtype.kind == "f"
+        coded = not isnan(code)
+        return not any(
+            (holes and isnan(x.min(initial=inf))) or (coded and (x == code).any()) for x in parts
+        )
 
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
@@ -264,20 +319,21 @@ class MemoryRows:
             pass
 
     def _measured(
-        self, wanted: Measure, index: IntArray, job: Job
+        self, wanted: Measure, index: IntArray, job: Job, longest: int = LONGEST_BLOCK
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Yield positions, scores and distances of at most LONGEST_BLOCK rows at a time.
+        """Yield positions, scores and distances of at most `longest` rows at a time.
 
         More rows are measured at once: what is found of a row depends on no other row.
         """
         start, stop = job
         block = Layout.of(self.n_columns, self.n_columns).block
         length = max(self._several() // LONGEST_BLOCK, 1) * LONGEST_BLOCK
+        step = max(min(longest, length) // LONGEST_BLOCK, 1) * LONGEST_BLOCK
         for first in range(start, stop, length):
             span = Span(index, first, min(first + length, stop), block)
             Y, distances = self._source.measure(wanted, self._scaling, self._factors, span)
-            for at in range(0, span.stop - first, LONGEST_BLOCK):
-                here = slice(at, at + LONGEST_BLOCK)
+            for at in range(0, span.stop - first, step):
+                here = slice(at, at + step)
                 yield first + at, Y[:, here], distances[here]
 
     def _several(self) -> int:
@@ -314,21 +370,29 @@ class MemoryRows:
         query = _with_code_as_stored(query, self._source.dtype)
         layout = Layout.of(self.n_columns, prod(query.shape))
 
+        def job_sums(group: list[Job]) -> FloatArray:
+            """Return the sums of some jobs: compiled code adds them up without a stop between."""
+            out = np.zeros((len(group), *query.shape))
+            terms = query.terms(point, out)
+            if terms is None:
+                for k, job in enumerate(group):
+                    out[k] = job_sum(job)
+            else:
+                runs = Runs(index, np.array(group, dtype=np.int64), layout.block)
+                self._source.add(terms, self._scaling, self._factors, runs)
+            return out
+
         def job_sum(job: Job) -> FloatArray:
             out = np.zeros(query.shape)
-            terms = query.terms(point, out)
-            if terms is not None:
-                span = Span(index, *job, layout.block)
-                self._source.add(terms, self._scaling, self._factors, span)
-                return out
             cells = self._as_stored(index, job) if hasattr(query, "add_cells") else None
             if cells is not None:
                 query.add_cells(cells, out)  # type: ignore[attr-defined]
                 return out
             wanted = query.measure(point) if hasattr(query, "measure") else None
             if wanted is not None:
+                longest = getattr(query, "longest", LONGEST_BLOCK)
                 with np.errstate(all="ignore"):
-                    for _, Y, distances in self._measured(wanted, index, job):
+                    for _, Y, distances in self._measured(wanted, index, job, longest):
                         query.add_measured(Y, distances, point, out)  # type: ignore[attr-defined]
                 return out
             with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
@@ -338,8 +402,8 @@ class MemoryRows:
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
         total = empty_sum(query.shape, query.norm_bound, first)
-        for part in each(job_sum, jobs, most):
-            total.add(part)
+        for parts in each(job_sums, grouped(jobs, prod(query.shape)), most):
+            total.add_all(parts)
         return total
 
     def _as_stored(self, index: IntArray, job: Job) -> AnyArray | None:

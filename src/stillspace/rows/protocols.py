@@ -27,7 +27,7 @@ class RowSum(Protocol):
         """Add the terms of a block of rows, given as columns, to `out`."""
 
     def terms(self, point: FloatArray, out: FloatArray) -> Terms | None:
-        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
+        """Return what compiled runs of blocks need to add to `out` (jobs, …), if there are any."""
 
 
 class Adds(Protocol):

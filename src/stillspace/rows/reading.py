@@ -61,7 +61,8 @@ class DirectReader:
         announce = getattr(self._source, "announce", None)
         for at in range(start, stop, step):
             end = min(at + step, stop)
-            if announce is not None and end < self._source.shape[0]:
+            # once per part, also where smaller blocks are read: the system looks at every page
+            if announce is not None and at // self.rows < end // self.rows:
                 announce(end, min(end + step, self._source.shape[0]))
             yield Piece(self._source.read(at, end), at, 0, end - at)
 
@@ -76,8 +77,17 @@ class WindowReader:
     def __init__(self, source: RowSource, memory: int) -> None:
         self._source = source
         size = min(int(memory * WINDOW_SHARE), LARGEST_WINDOW)
-        rows, chunk = size // cell_bytes(source), max(int(getattr(source, "chunk", 1)), 1)
-        self.rows = max(rows - rows % chunk if rows > chunk else rows, 1)  # no chunk is read twice
+        chunk, heaviest = (
+            max(int(getattr(source, "chunk", 1)), 1),
+            getattr(source, "heaviest", None),
+        )
+
+        def whole(rows: int) -> int:  # no chunk is read twice
+            return max(rows - rows % chunk if rows > chunk else rows, 1)
+
+        self.rows = whole(size // cell_bytes(source))
+        while heaviest is not None and self.rows > 1 and heaviest(self.rows) > size:
+            self.rows = whole(self.rows // 2)
         self._windows: OrderedDict[int, Future[Any]] = OrderedDict()
         self._lock, self._process = Lock(), 0
         self._executor: ThreadPoolExecutor

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import jobs, storage
+from stillspace.kernels import fill, jobs, storage
 from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
@@ -108,8 +108,8 @@ class Stored(Protocol):
         The width is the number of columns or more; what is beyond them becomes zero.
         """
 
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
+        """Add the terms of some jobs, each to its own sum."""
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
@@ -151,10 +151,10 @@ class _Loaded(ABC):
         numbers = _numbers(index, start, len(X))
         jobs.load_rows(*self.loader, scaling.cells, factors[numbers], numbers, X)
 
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
+        """Add the terms of some jobs."""
         every = factors[:] if isinstance(factors, Ones) else factors
-        jobs.add_rows(*self.loader, terms, scaling.cells, every, span)
+        jobs.add_rows(*self.loader, terms, scaling.cells, every, runs)
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
@@ -192,15 +192,16 @@ class SparseRows(_Loaded):
         """Data, columns and limits of the rows."""
         return storage.load_sparse, (self.X.data, self.X.indices, self.X.indptr)
 
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks; those of sparse rows are long."""
-        if not scaling.zeros_stay:
-            _Loaded.add(self, terms, scaling, factors, span)
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
+        """Add the terms of some jobs; the blocks of sparse rows are long."""
+        if not jobs.SparseAdder.knows(terms, zeros_stay=scaling.zeros_stay):
+            _Loaded.add(self, terms, scaling, factors, runs)
             return
         every = factors[:] if isinstance(factors, Ones) else factors
-        adder = jobs.SparseAdder(terms, LONGEST_BLOCK)
-        adder.add(self.loader[1], scaling.cells, every, span._replace(block=LONGEST_BLOCK))
-        adder.finish()
+        for k, span in enumerate(runs._replace(block=LONGEST_BLOCK).spans()):
+            adder = jobs.SparseAdder(terms.of_job(k), LONGEST_BLOCK)
+            adder.add(self.loader[1], scaling.cells, every, span)
+            adder.finish()
 
 
 class LoadedFirst(ABC):
@@ -224,15 +225,16 @@ class LoadedFirst(ABC):
     ) -> None:
         """Fill `X` (b, width) with scaled rows."""
 
-    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, span: jobs.Span) -> None:
-        """Add the terms of a run of blocks."""
-        most = min(span.block, span.stop - span.start)
-        adder, memory = jobs.RowAdder(terms, most), np.empty((most, self.shape[1]))
-        for at in range(span.start, span.stop, span.block):
-            X = memory[: min(span.block, span.stop - at)]
-            self.load(span.chosen, at, scaling, factors, X)
-            adder.add_block(X)
-        adder.finish()
+    def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
+        """Add the terms of some jobs."""
+        memory = np.empty((runs.longest, self.shape[1]))
+        for k, span in enumerate(runs.spans()):
+            adder = jobs.RowAdder(terms.of_job(k), min(span.block, span.stop - span.start))
+            for at in range(span.start, span.stop, span.block):
+                X = memory[: min(span.block, span.stop - at)]
+                self.load(span.chosen, at, scaling, factors, X)
+                adder.add_block(X)
+            adder.finish()
 
     def measure(
         self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
@@ -241,6 +243,43 @@ class LoadedFirst(ABC):
         X = np.empty((span.stop - span.start, self.shape[1]))
         self.load(span.chosen, span.start, scaling, factors, X)
         return jobs.measured(X.T, *wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledRows(LoadedFirst):
+    """Centred and scaled rows whose missing cells are filled from a basis, whenever they are read.
+
+    A row without missing cells has the bits that it has in `source`.
+    """
+
+    source: Stored
+    scaling: Scaling
+    before: Factors
+    """Not a number for a row that has lost its cells."""
+    V: FloatArray
+    ridge: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, D)."""
+        return self.source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Float64."""
+        return np.dtype(np.float64)
+
+    def load(
+        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
+    ) -> None:
+        """Fill `X` (b, width); these cells are never centred again."""
+        assert scaling.plain
+        n, D = self.shape
+        numbers, own = _numbers(index, start, len(X)), self.scaling
+        self.source.load(index, start, Scaling.of(D), Ones(n), X)
+        some = factors[numbers]
+        some = np.where(np.isnan(self.before[numbers]) & (some != 0.0), nan, some)
+        fill.fill_rows(X, own.center, own.unit, own.missing, own.holes, self.V, self.ridge, some)
 
 
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:

@@ -139,6 +139,24 @@ class Layout:
         return [(low, high) for low, high in pairwise(edges) if low < high]
 
 
+MOST_GROUPS = 8
+"""Calls of compiled code per thread and pass, if jobs are short: so threads end at one time."""
+GROUP_JOBS, GROUP_ENTRIES = 16, 2**18
+"""Jobs that are added up in one call, and entries of their sums, at most."""
+
+
+def grouped(jobs: list[Job], entries: int) -> list[list[Job]]:
+    """Return the jobs in groups, each done in one call. It changes no bit of a sum."""
+    if len(jobs) <= 1:
+        return [jobs] if jobs else []
+    size = min(
+        -(-len(jobs) // (MOST_GROUPS * allowed_threads())),
+        GROUP_JOBS,
+        max(GROUP_ENTRIES // max(entries, 1), 1),
+    )
+    return [jobs[at : at + size] for at in range(0, len(jobs), size)]
+
+
 def stretches(chosen: IntArray, n_rows: int) -> bool:
     """Whether chosen rows ascend and are so many that stretches of rows are read as a whole."""
     many = len(chosen) * FEWEST_CHOSEN >= n_rows
@@ -161,7 +179,12 @@ class ExactSum:
 
     def add(self, part: FloatArray) -> None:
         """Add the sum of one job."""
-        add_words(np.ascontiguousarray(part).reshape(-1), self.unit, self.high, self.low)
+        self.add_all(part[None])
+
+    def add_all(self, parts: FloatArray) -> None:
+        """Add the sums of several jobs."""
+        parts = np.ascontiguousarray(parts).reshape(len(parts), -1)
+        add_words(parts, self.unit, self.high, self.low)
 
     def merge(self, other: ExactSum) -> None:
         """Add the total of other jobs."""
@@ -192,6 +215,11 @@ class TreeSum:
         """Add the sum of the next job."""
         self._push(0, self._next, part)
         self._next += 1
+
+    def add_all(self, parts: FloatArray) -> None:
+        """Add the sums of the next jobs."""
+        for part in parts:
+            self.add(part)
 
     def merge(self, other: TreeSum) -> None:
         """Add the total of the jobs that follow."""

@@ -144,14 +144,16 @@ def run_adaptive(
 ) -> Result:
     """Do what the method asks until it has no more to ask; `raw` are the rows of the table."""
     method = plan.method
-    mapped: dict[tuple[View, bool], OnceAdded] = {((), False): OnceAdded(rows)}
+    begun = ((), False), OnceAdded(rows)
+    mapped: dict[tuple[View, bool], OnceAdded] = dict([begun])
     state = method.begin(replace(plan.allowance, resumable=observers.journal is not None))
     division: Division | None = None
     passes = 0
     while (ask := method.ask(state)) is not None:
         key = ask.through, ask.whole
         if key not in mapped:
-            mapped[key] = OnceAdded(accounted(_asked_rows(plan, rows, raw, ask)))
+            # one view beside the first is kept: each has numbers of its own for every row
+            mapped = dict([begun, (key, OnceAdded(accounted(_asked_rows(plan, rows, raw, ask))))])
         asked = mapped[key]
         joint, journal = plan.joint_release(ask), observers.journal
         if isinstance(ask.sampling, RowPart):

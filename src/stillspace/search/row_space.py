@@ -220,19 +220,17 @@ def _columns(X: Any, some: IntArray | None = None) -> Iterator[tuple[int, FloatA
     D = X.shape[1]
     step = max(BLOCK_CELLS // max(X.shape[0] if some is None else len(some), 1), 16)
     if sparse.issparse(X):
-        X = X if some is None else X[some]
+        X, some = X if some is None else X[some], None
         X = X.tocsc() if step < D else X
-    elif some is not None and not _has_columns(X):
-        X, some = X[some], None
+    elif some is not None and not isinstance(X, np.ndarray):
+        X, some = chosen_rows(X, some), None
     for at in range(0, D, step):
-        block = X[:, at : at + step]
+        block = X[:, at : at + step] if some is None else X[some, at : at + step]
         if sparse.issparse(block):
             block = block.toarray()
-        elif some is not None:
-            block = block[some]
         yield at, np.array(block, dtype=np.float64)
 
 
-def _has_columns(X: Any) -> bool:
-    """Whether some columns can be read without a pass over all cells."""
-    return isinstance(X, np.ndarray) or hasattr(getattr(X, "source", None), "columns")
+def chosen_rows(X: Any, numbers: IntArray) -> Any:
+    """Return some rows: in memory, or those of a file that gives columns of them when needed."""
+    return X.chosen(numbers) if hasattr(X, "chosen") else X[numbers]

@@ -10,6 +10,7 @@ from stillspace.methods.newton.method import DampedNewton
 from stillspace.methods.newton.states import Looking, NewtonState
 from stillspace.methods.outlier_look import OutlierLook, Screening
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
+from stillspace.rows.maps import Affine
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class ChosenNewton:
     most: int
     look: OutlierLook | None = None
     """The look for outliers before the steps, which chooses; None means the standard one."""
+    affine: Affine | None = None
+    """As in `DampedNewton`."""
     name: ClassVar[str] = DampedNewton.name + ", the number of components chosen by the first look"
 
     @property
@@ -40,11 +43,12 @@ class ChosenNewton:
     @property
     def _first(self) -> DampedNewton:
         look = OutlierLook(self.D, self.most, choose=True) if self.look is None else self.look
-        return DampedNewton(self.D, self.most, look)
+        return DampedNewton(self.D, self.most, look, affine=self.affine)
 
     def at(self, point: FloatArray) -> ChosenNewton:
         """Return the method, told the centre and the scale (2, D) that its rows have."""
-        return self if self.look is None else replace(self, look=self.look.at(point))
+        told = self._first.at(point)
+        return replace(self, look=told.look, affine=told.affine)
 
     def begin(self, allowance: Allowance) -> tuple[DampedNewton, NewtonState]:
         """Return the state before the first release, which does not depend on the number."""

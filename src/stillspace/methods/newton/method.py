@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.newton.belief import Belief
@@ -45,6 +46,7 @@ from stillspace.parts.queries import (
 from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.plans.ledger import ALL
+from stillspace.rows.maps import Affine
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class DampedNewton:
 
     division: DivisionRule = DIVISION
     """When the look and the first phase read parts of the rows."""
+
+    affine: Affine | None = None
+    """Centre, scale and missing cells of the rows, if the second phase is to fill these cells from
+    the subspace found so far; None: they stay at the centre."""
 
     @property
     def _look(self) -> OutlierLook:
@@ -91,7 +97,13 @@ class DampedNewton:
 
     def at(self, point: FloatArray) -> DampedNewton:
         """Return the method, told the centre and the scale (2, D) that its rows have."""
-        return replace(self, look=self._look.at(point))
+        affine = self.affine
+        if affine is not None:
+            center, scale = map(FrozenArray.of, point)
+            affine = replace(
+                affine, center=center, scale=None if np.all(point[1] == 1.0) else scale
+            )
+        return replace(self, look=self._look.at(point), affine=affine)
 
     def begin(self, allowance: Allowance) -> NewtonState:
         """Return the state before the first release."""
@@ -306,7 +318,7 @@ class DampedNewton:
         if k == state.check[0]:
             few = self.rule.last_few - state.widened  # large tables: each step takes long
             more = self.rule.more_steps if moves and self._sharpens(state) else few
-            return replace(state, end=k + more)
+            return replace(self._filled(state), end=k + more)
         if k < state.end:
             return state
         return self._found(state)
@@ -326,7 +338,13 @@ class DampedNewton:
             return self._back(state, SPLIT_ROWS)
         # the step over all rows between the phases counts
         check = state.k + self.rule.checked_after - state.widened, state.belief.s
-        return replace(state, end=state.k + self.rule.last_steps, check=check)
+        return replace(self._filled(state), end=state.k + self.rule.last_steps, check=check)
+
+    def _filled(self, state: Steps) -> Steps:
+        """Fill missing cells from the subspace found so far."""
+        if self.affine is None:
+            return state
+        return replace(state, screening=state.screening.filled(self.affine, state.belief.V))
 
     def _read_all(self, state: Steps) -> Steps:
         """Go over to all rows, whose optimum is another than that of some of them."""

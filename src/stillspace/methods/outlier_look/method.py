@@ -22,7 +22,7 @@ from stillspace.parts.queries import AngleCounts, FourthMoment, Glad, Query, Sec
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.plans.ledger import ALL
-from stillspace.rows.maps import Caps, Sphere, View, Without
+from stillspace.rows.maps import Affine, Caps, Fill, RowMap, Sphere, View, Without, affine_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +106,8 @@ class Screening:
     through: View = ()
     """The row map that leaves them out, if there is anything to leave out."""
     whole: bool = False
-    """Whether `through` is all that is done to a raw row: units were found again."""
+    """Whether `through` is all that is done to a raw row: units were found again, or missing cells
+    are filled."""
     dropped: npt.NDArray[np.bool_] | None = None
     """Columns without units, if units were found again."""
     division: All | RowPart = ALL
@@ -115,6 +116,21 @@ class Screening:
     def plus(self, answer: Answer, share: float) -> Screening:
         """Return this with one release more of the second moment of the rows outside."""
         return replace(self, moment=self.moment.plus(answer, share), spent=self.spent + share)
+
+    def filled(self, affine: Affine, V: FloatArray) -> Screening:
+        """Return this with missing cells filled from a basis; rows have the units of `affine`.
+
+        Rows that are left out are told from the others as they were before.
+        """
+        first: tuple[RowMap, ...] = ()
+        for row_map in self.through:
+            if isinstance(row_map, Caps):
+                first = (Without(affine, row_map),)
+            elif isinstance(row_map, Without):
+                first = (row_map,)
+        units = affine_of(self.through) if self.whole else affine
+        view = (*first, units, Fill(FrozenArray.of(V)), Sphere())
+        return replace(self, through=view, whole=True)
 
     def ask(
         self, point: FloatArray, *shares: tuple[Query, float], sampling: All | RowPart = ALL
@@ -288,25 +304,30 @@ class OutlierLook:
         return Rest(state.allowance, state.moment, groups, means, state.division)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
-        """Leave out the groups whose direction the other rows do not share."""
+        """Leave out the groups that do not look natural."""
         rule = self.rule
         rest = Moment(answer.value, rule.rest_share, answer.sd)
         foreign = tuple(
             group
             for group, mean in zip(state.groups, state.means, strict=True)
-            if _relative_variance(rest, group.direction, mean) < rule.native
+            if self._extent(group) * _relative_variance(rest, group.direction, mean) ** 2
+            < rule.natural
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         # each row that is not zero adds 1 to the trace
         rows = float(np.trace(state.moment.value))
         if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
             return Screening(state.moment, (), spent, division=state.division)
-        found = Screening(rest, foreign, spent, (caps_of(foreign),), division=state.division)
+        end = Screening(rest, foreign, spent, (caps_of(foreign),), division=state.division)
         share = None if self.units is None else self.units.share(state.allowance)
         if self.units is None or share is None:
-            return found
+            return end
         inner = self.units.standardiser.begin(state.allowance.part(share))
-        return NewUnits(found, share, inner)
+        return NewUnits(end, share, inner)
+
+    def _extent(self, group: LeftOut) -> float:
+        """Return how much of the table a group is: its share of the rows times its angle."""
+        return min(group.share, self.rule.large) * group.angle
 
     def _saw_units(self, state: NewUnits, answer: Answer) -> LookState:
         """Let the standardiser go on; at its end, see the rows outside the groups in new units."""
@@ -329,12 +350,13 @@ def _relative_variance(moment: Moment, direction: FloatArray, mean: float) -> fl
     """Return the variance along a direction over that along an average one.
 
     A group moves the centre towards itself, so that the other rows have a mean on its other side,
-    which does not count.
+    which does not count. The mean is that of the rows outside this group. If other groups are left
+    out besides, it may say more than these rows can have, and then says nothing.
     """
     rows = max(float(np.trace(moment.value)), moment.sd)
-    of_mean = min(mean**2 / rows, rows)
-    inside = float(direction @ moment.value @ direction) - of_mean
-    return inside * len(direction) / max(rows - of_mean, moment.sd)
+    inside = float(direction @ moment.value @ direction)
+    of_mean = mean**2 / rows if mean**2 / rows <= inside else 0.0
+    return (inside - of_mean) * len(direction) / max(rows - of_mean, moment.sd)
 
 
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:

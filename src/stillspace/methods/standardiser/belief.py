@@ -170,7 +170,8 @@ class Beliefs(NamedTuple):
             edges = look.own_edges(i)
             there = self.present[column]  # median and spread are those of the present cells
             some = on_simplex(shares[i, : len(edges) + 1] / there)
-            read = spread(*self._with_tails(column, edges, some), look.sd / there, RULE.doubtful)
+            tails = self._with_tails(column, edges, some)
+            read = spread(*tails, look.sd / there, RULE.doubtful, edges)
             reach = max(read.median - edges[0], edges[-1] - read.median)
             resolved = read.doubt <= RULE.unresolved or (at_all[column] and read.scale <= reach)
             others = max(RULE.least_live, RULE.sure * look.sd)

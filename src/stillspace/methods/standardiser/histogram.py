@@ -39,12 +39,15 @@ def on_simplex(shares: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(shares - excess[last], 0.0))
 
 
-def spread(edges: FloatArray, shares: FloatArray, sd: float, doubtful: float) -> Spread:
+def spread(
+    edges: FloatArray, shares: FloatArray, sd: float, doubtful: float, looked: FloatArray
+) -> Spread:
     """Return the median and the scale of cells, spread evenly within their bins.
 
     `shares` (edges + 1) add up to 1; the first and the last bin are open. If the bin of the median
-    is an atom the scale is that of the other cells. `sd` is the noise of one share; the scale is
-    read a second and a third time, `doubtful` standard deviations of the counts within it away.
+    is an atom the scale is that of the other cells. `sd` is the noise of one share between edges of
+    `looked`; other edges divide such a share without more noise. The scale is read a second and a
+    third time, `doubtful` standard deviations of the counts within it away.
     """
     below = np.cumsum(shares)[:-1]
     i = int(np.searchsorted(below, 0.5))
@@ -66,7 +69,7 @@ def spread(edges: FloatArray, shares: FloatArray, sd: float, doubtful: float) ->
     if at is None:
         return Spread(median, np.inf, 1.0 - share, np.inf)
     found = max(float(np.interp(LEVEL * others, within, away)), away[at] / 2.0)
-    off = doubtful * sd * sqrt(np.count_nonzero(np.abs(edges - median) <= found) + 1)
+    off = doubtful * sd * sqrt(np.count_nonzero(np.abs(looked - median) <= found) + 1)
     low, high = _crossing(within, LEVEL * others - off), _crossing(within, LEVEL * others + off)
     if not low or high is None:  # nearer than the first edge, or beyond the last one
         return Spread(median, TO_SD * found, 1.0 - share, np.inf)

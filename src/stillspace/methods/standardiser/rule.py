@@ -61,7 +61,7 @@ class Rule:
     """Standard deviations of the noise within which the scale is read a second and third time."""
     unresolved: float = 2.5
     """Octaves between these two scales above which counts do not tell the scale …"""
-    unbelieved: float = 1.2
+    unbelieved: float = 1.5
     """… and octaves of uncertainty above which the belief does not, either. Then the column is
     dropped: a scale that is too small ruins a fit, a column less costs one column."""
 

@@ -70,7 +70,7 @@ class Query(Protocol):
         """Add the terms of a block of rows, given as columns, to `out`."""
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:
-        """Return what a compiled run of blocks needs to add to `out`, if there is one."""
+        """Return what compiled runs of blocks need to add to `out` (jobs, …), if there are any."""
 
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         """Return the direction and, where the query carries it along, the cost at the point."""
@@ -152,7 +152,11 @@ class FromScores(Bounded):
     def add_measured(
         self, Y: FloatArray, distances: FloatArray, point: FloatArray, out: FloatArray
     ) -> None:
-        """Add the terms of rows with the scores Y (columns, b) and these distances to `out`."""
+        """Add the terms of rows with the scores Y (columns, b) and these distances to `out`.
+
+        At most one block of rows at a time. A query that adds up in blocks of its own, of which
+        512 is a multiple, may take more rows: it says how many by `longest`.
+        """
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         self.add_measured(*kernels.measured(XT, self._measured_at(point), self.near), point, out)

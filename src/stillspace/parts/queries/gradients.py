@@ -93,7 +93,7 @@ class Glad(Bounded):
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         check_point(point, (self.D, self.r))
-        facts = (self.floor, out, np.zeros(1), self.cut, 0.0, self.near)
+        facts = (self.floor, out, np.zeros((*out.shape[:-2], 1)), self.cut, 0.0, self.near)
         return kernels.Terms(kernels.GLAD, point, *facts)
 
 
@@ -250,8 +250,8 @@ class Joint:
         if any(q != type(q)(D, r, cap, cut, floor) for q in others):  # type: ignore[call-arg]
             return None
         check_point(point, (D, r))
-        direction = out[: D * r].reshape(D, r)
-        facts = (floor, direction, out[D * r :], cut, cap, gradient.near)
+        direction = out[..., : D * r].reshape(*out.shape[:-1], D, r)
+        facts = (floor, direction, out[..., D * r :], cut, cap, gradient.near)
         return kernels.Terms(kernels.NEWTON, point, *facts)
 
 
@@ -315,8 +315,8 @@ class IrlsPower(_Unbounded):
         return self._stock_terms(point, out) if type(self) is IrlsPower else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
-        direction = out[:-1].reshape(self.D, self.r)
-        facts = (self.floor, direction, out[-1:], self.cut, 0.0, ROBUST_NEAR)
+        direction = out[..., :-1].reshape(*out.shape[:-1], self.D, self.r)
+        facts = (self.floor, direction, out[..., -1:], self.cut, 0.0, ROBUST_NEAR)
         return kernels.Terms(kernels.IRLS, point, *facts)
 
 

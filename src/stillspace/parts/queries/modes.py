@@ -17,6 +17,9 @@ from stillspace.parts.queries.base import UNIT_ROUNDOFF, FromScores, Symmetric, 
 BLOCK = 256
 """Rows whose terms are added up at a time; their products fit into the second cache."""
 
+MANY_ROWS = 2**14
+"""Rows that are measured at once, and then added up in such blocks."""
+
 
 def squares(Y: FloatArray) -> FloatArray:
     """Return the products y_i y_j of each column, i ≤ j, those of i < j times √2.
@@ -46,6 +49,7 @@ class FourthMoment(Symmetric, FromScores):
     D: int
     r: int
     """Columns of the point V."""
+    longest: ClassVar[int] = MANY_ROWS
     name: ClassVar[str] = "fourth moment of the scores"
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = sqrt(2.0)
@@ -87,6 +91,7 @@ class AngleCounts(FromScores):
     m: int
     bins: int
     """Number of bins from 0 to 180 degrees, for each direction."""
+    longest: ClassVar[int] = MANY_ROWS
     name: ClassVar[str] = "angles to directions"
     norm_bound: ClassVar[float] = 1.0
     difference_bound: ClassVar[float] = sqrt(2.0)
@@ -111,10 +116,7 @@ class AngleCounts(FromScores):
         check_point(point, (self.D, self.m))
         edges = np.full((self.m, 1 << (self.bins - 1).bit_length()), np.inf)
         edges[:, : self.bins - 1] = kernels.column_norms(point)[:, None] * _cosines(self.bins)
-        for at in range(0, Y.shape[1], BLOCK):
-            part = np.zeros(self.shape)
-            count_angles(np.ascontiguousarray(Y[:, at : at + BLOCK]), edges, part)
-            out += part
+        count_angles(Y, edges, BLOCK, out)
 
 
 @cache

@@ -32,7 +32,10 @@ class SecondMoment(Symmetric, Bounded):
         return self.D
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        out += XT @ XT.T
+        kernels.add_block(kernels.moment_terms(self.D, out), XT)
+
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:  # noqa: ARG002
+        return kernels.moment_terms(self.D, out) if type(self) is SecondMoment else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ class ScoreMoment(Symmetric, Bounded):
         return self._stock_terms(point, out) if type(self) is ScoreMoment else None
 
     def _stock_terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
-        return kernels.Terms(kernels.SCORES, point, 0.0, out, np.zeros(1), inf, 0.0, inf)
+        more = np.zeros((*out.shape[:-2], 1))
+        return kernels.Terms(kernels.SCORES, point, 0.0, out, more, inf, 0.0, inf)
 
 
 @dataclass(frozen=True, slots=True)

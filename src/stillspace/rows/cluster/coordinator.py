@@ -3,6 +3,9 @@
 A job of rows (rows/sums.py) belongs to the partition in which it begins, and a partition also
 knows the rows behind its end that its last job needs. So jobs, and the bits of a sum, are those of
 rows in memory, for any number of partitions.
+
+Every partition is asked in every round, also one without rows or jobs: the number of tasks, which
+a dashboard shows, then tells nothing of rows.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class Chunks:
     def covering(self, start: int, stop: int) -> tuple[list[Any], int]:
         """Return the arrays that hold these rows, and the first row of the first array."""
         low = bisect_left(self.starts, start + 1) - 1
-        high = bisect_left(self.starts, stop)
+        high = max(bisect_left(self.starts, stop), low + 1)
         return list(self.futures[low:high]), self.starts[low]
 
 
@@ -81,8 +84,7 @@ class ClusterTable(RowTable):
     ) -> None:
         super().__init__(source, memory)
         n = self.shape[0]
-        parts = max(1, min(partitions, n))
-        self.edges = [k * n // parts for k in range(parts + 1)]
+        self.edges = [k * n // partitions for k in range(partitions + 1)]
         self.pool, self.chunks = pool, chunks
         self.run = f"stillspace-{token_hex(8)}"
         self.numbers = count()
@@ -160,7 +162,7 @@ def _persisted(X: Any, pool: Pool) -> tuple[Any, Chunks]:
     whole = X.rechunk({1: -1}).astype(storage_type(X.dtype)).persist(scheduler=pool.client)
     futures = pool.futures_of(whole)
     starts = np.concatenate([[0], np.cumsum(whole.chunks[0])])[:-1]
-    filled = [k for k, length in enumerate(whole.chunks[0]) if length > 0]
+    filled = [k for k, length in enumerate(whole.chunks[0]) if length > 0] or [0]
     return whole, Chunks(tuple(futures[k] for k in filled), tuple(int(starts[k]) for k in filled))
 
 
@@ -219,12 +221,13 @@ class ClusterRows:
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         n = self.n_rows
         jobs = layout.jobs(n) if selection is None else layout.jobs_of(index, n)
-        if not jobs:
-            return np.zeros(query.shape)
         if selection is not None and not stretches(index, n):
-            return self._chosen(index).partial(query, point, jobs).value()
+            few = self._chosen(index)
+            return few.partial(query, point, jobs).value() if jobs else np.zeros(query.shape)
         tasks = self._tasks(layout, jobs, index)
         found = self._asked(("add", query, point), tasks, entries=prod(query.shape))
+        if not jobs:
+            return np.zeros(query.shape)
         counter = active()
         if counter is not None:  # a line per pass: workers do not tell how far they are
             found = list(counter.watched(iter(found), len(found)))
@@ -243,12 +246,12 @@ class ClusterRows:
         tasks: dict[int, tuple[Any, ...]] = {}
         for part, (low, high) in enumerate(pairwise(self._edges())):
             first, last = bisect_left(starts, low), bisect_left(starts, high)
-            if first == last:
-                continue
-            at, end = (low, high) if rows is None else (jobs[first][0], jobs[last - 1][1])
+            at, end = low, low
+            if rows is not None and first < last:
+                at, end = jobs[first][0], jobs[last - 1][1]
             mine = [(start - at, stop - at) for start, stop in jobs[first:last]]
             chosen = index if rows is None else rows[at:end] - low
-            tasks[part] = (mine, first, chosen)
+            tasks[part] = (mine, first, worker.marked(chosen))
         return tasks
 
     @property
@@ -275,7 +278,7 @@ class ClusterRows:
         out = np.empty((len(numbers), self.n_columns))
         edges = self._edges()
         which = np.searchsorted(edges, numbers, side="right") - 1
-        parts = {k: np.flatnonzero(which == k) for k in np.unique(which).tolist()}
+        parts = {k: np.flatnonzero(which == k) for k in range(len(edges) - 1)}
         tasks = {k: (numbers[at] - edges[k],) for k, at in parts.items()}
         for at, rows in zip(parts.values(), self._asked(("mapped",), tasks), strict=True):
             out[at] = rows
@@ -292,11 +295,8 @@ class ClusterRows:
 
     def _gathered(self, what: str, *arguments: Any) -> FloatArray:
         """Return one number per row."""
-        tasks = {
-            k: (high - low,) for k, (low, high) in enumerate(pairwise(self._edges())) if high > low
-        }
-        found = self._asked((what, *arguments), tasks) if tasks else [np.empty(0)]
-        return np.concatenate(found)
+        tasks = {k: (high - low,) for k, (low, high) in enumerate(pairwise(self._edges()))}
+        return np.concatenate(self._asked((what, *arguments), tasks))
 
     def _edges(self) -> list[int]:
         """Return the limits of the partitions of rows, or of pairs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from asyncio import CancelledError as AsyncCancelledError
-from asyncio import run_coroutine_threadsafe
+from asyncio import ensure_future, run_coroutine_threadsafe, wait
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -30,10 +30,10 @@ BRANCHES = 8
 RETRIES = 5
 """Times that Dask runs a task again after its worker died; the pool then asks anew."""
 
-SHORT_ROUND, HELD_ROUNDS = 0.1, 16
-"""Answers of rounds that took fewer seconds are let go together, after so many rounds. Dask holds
-tasks up for some milliseconds behind the messages that let go of others. It computes answers that
-are not let go again if their worker dies, so answers of longer rounds are let go at once."""
+SHORT_ROUND, HELD_ROUNDS = 0.05, 16
+"""Answers of earlier rounds are let go while a round runs, after so many seconds; those of shorter
+rounds are let go together, after so many rounds. Dask holds tasks up for 10 ms behind the messages
+that let go of others, and it computes answers that are not let go again if their worker dies."""
 
 LOOK = 1.0
 """Seconds after which a round that is still running is looked at: are its workers alive?"""
@@ -178,7 +178,7 @@ class Pool:
         """
         from distributed import KilledWorker  # noqa: PLC0415
 
-        begun, loop = time.monotonic(), self.client.loop.asyncio_loop
+        loop = self.client.loop.asyncio_loop
         results = run_coroutine_threadsafe(self._results(asked, question, parts), loop)
         while True:
             try:
@@ -191,7 +191,6 @@ class Pool:
                 raise RuntimeError(_KILLED) from None
             else:
                 self._losses = 0
-                self._let_go(time.monotonic() - begun)
                 return found
 
     async def _results(self, asked: Submit, question: Sealed, parts: int) -> list[Any]:
@@ -199,14 +198,12 @@ class Pool:
         if len(question.content) * parts > TREE_BYTES:  # workers then get it from one another
             (shared,) = await self.client.scatter([question], hash=False, asynchronous=True)
         self._asked = asked(shared)
-        return list(await self.client.gather(self._asked, asynchronous=True))
-
-    def _let_go(self, seconds: float) -> None:
-        """Let go of answers that are here now, after a round that took so many seconds."""
         self._held.append(self._asked)
-        self._asked = []
-        if seconds >= SHORT_ROUND or len(self._held) >= HELD_ROUNDS:
-            self._held.clear()
+        answers = ensure_future(self.client.gather(self._asked, asynchronous=True))
+        done, _ = await wait([answers], timeout=SHORT_ROUND)
+        if not done or len(self._held) > HELD_ROUNDS:
+            del self._held[:-1]
+        return list(await answers)
 
     def _count_a_loss(self) -> None:
         """Have a round asked again, a few times: what a task needed may be lost for good."""

@@ -30,6 +30,8 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.sources.protocol import OtherSource, RowSource
 from stillspace.rows.sums import Job, PartSum, one_blas_thread
 
+ByteArray = npt.NDArray[np.uint8]
+
 KEPT_SHARE = 0.5
 """Share of a worker's memory bound that kept parts may take."""
 
@@ -178,9 +180,17 @@ def _answer(key: str, rows: MemoryRows, question: Sealed, task: Sealed) -> Answe
 
 
 def _add(
-    rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int, chosen: IntArray
+    rows: MemoryRows, query: Any, point: FloatArray, jobs: list[Job], first: int, marks: ByteArray
 ) -> PartSum:
+    chosen = np.flatnonzero(np.unpackbits(marks))
     return rows.partial(query, point, jobs, first=first, index=chosen)
+
+
+def marked(numbers: IntArray) -> ByteArray:
+    """Return ascending row numbers as one bit per row up to the last one: a short message."""
+    marks = np.zeros(int(numbers[-1]) + 1 if len(numbers) else 0, dtype=np.bool_)
+    marks[numbers] = True
+    return np.packbits(marks)
 
 
 def _mapped(rows: MemoryRows, numbers: IntArray) -> FloatArray:
@@ -286,23 +296,24 @@ class _Gradient:
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
         """Return what the kernel needs."""
-        more = np.empty(0)
+        more = np.empty((*out.shape[:-2], 0))
         return kernels.Terms(kernels.GLAD, point, 2.0**-26, out, more, np.inf, np.inf, _NEAR)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A second moment, which BLAS adds."""
+    """A second moment, which a compiled kernel adds."""
 
     shape: tuple[int, int]
     norm_bound = 1.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
         """Add a block."""
-        out += XT @ XT.T
+        kernels.add_block(self.terms(XT, out), XT)
 
-    def terms(self, point: FloatArray, out: FloatArray) -> None:
-        """There is no compiled run of blocks."""
+    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:  # noqa: ARG002
+        """Return what the kernel needs."""
+        return kernels.moment_terms(self.shape[0], out)
 
 
 @cache

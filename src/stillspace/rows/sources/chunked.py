@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -135,10 +136,17 @@ class CsrSource(_Held):
         self.shape, self.dtype = (n, D), storage_type(self._data.dtype)
         stored = self._data.shape[0]
         per_cell = self.dtype.itemsize + 8  # column numbers become int64
+        self._per_cell = per_cell
         self.row_bytes = stored * per_cell // max(n, 1) + 8
         chunk = int((getattr(self._data, "chunks", None) or (1,))[0])
         self.chunk = max(chunk * n // max(stored, 1), 1)
         self.piece_bytes = 2 * chunk * per_cell
+
+    def heaviest(self, rows: int) -> int:
+        """Return the bytes of the heaviest window of so many rows: some rows store more cells."""
+        edges = [*np.asarray(self._limits[::rows]).tolist(), self._data.shape[0]]
+        most = max(high - low for low, high in pairwise(edges))
+        return int(most) * self._per_cell + 8 * rows
 
     def _rows(self, start: int, stop: int) -> Any:
         limits = np.asarray(self._limits[start : stop + 1]).astype(np.int64)

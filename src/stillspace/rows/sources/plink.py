@@ -71,12 +71,13 @@ class BedSource:
         gap, longest = GAP_BYTES // self.packed, RUN_BYTES // (16 * self.packed)
         return np.asarray(take_by_runs(self.read, numbers, gap + 1, longest))
 
-    def columns(self, start: int, stop: int) -> AnyArray:
-        """Return variants of all individuals: a stretch of each row."""
+    def columns(self, start: int, stop: int, rows: IntArray | None = None) -> AnyArray:
+        """Return variants of all or chosen individuals: a stretch of each row."""
         low, high = start // 4, -(-stop // 4)
-        calls = np.empty((self.shape[0], high - low), dtype=np.uint8)
-        for i in range(self.shape[0]):
-            self.file.read_into(HEADER + i * self.packed + low, calls[i])
+        numbers = range(self.shape[0]) if rows is None else rows.tolist()
+        calls = np.empty((len(numbers), high - low), dtype=np.uint8)
+        for some, i in zip(calls, numbers, strict=True):
+            self.file.read_into(HEADER + i * self.packed + low, some)
         cells = _CELLS[calls.reshape(-1)].view(np.float32).reshape(len(calls), -1)
         return np.ascontiguousarray(cells[:, start - 4 * low : stop - 4 * low])
 

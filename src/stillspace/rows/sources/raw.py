@@ -79,18 +79,24 @@ class RawSource:
         gap, longest = GAP_BYTES // self._row_bytes + 1, RUN_BYTES // self._row_bytes
         return np.asarray(take_by_runs(self.read, numbers, gap, longest))
 
-    def columns(self, start: int, stop: int) -> AnyArray:
-        """Return columns of all rows: a stretch of each row, or of the file."""
+    def columns(self, start: int, stop: int, rows: IntArray | None = None) -> AnyArray:
+        """Return columns of all or chosen rows: a stretch of each row, or of the file."""
         n, D = self.shape
+        if self.by_columns and rows is not None:
+            found = np.empty((len(rows), stop - start), dtype=self.dtype)
+            for j in range(start, stop):
+                found[:, j - start] = self.columns(j, j + 1)[rows, 0]
+            return found
         if self.by_columns:
             found = np.empty((stop - start, n), dtype=self.stored)
             at = self.offset + start * n * self.stored.itemsize
             self.file.read_into(at, _bytes(found))
             return self._converted(found.T)
-        found = np.empty((n, stop - start), dtype=self.stored)
-        for i in range(n):
+        numbers = range(n) if rows is None else rows.tolist()
+        found = np.empty((len(numbers), stop - start), dtype=self.stored)
+        for cells, i in zip(found, numbers, strict=True):
             at = self.offset + (i * D + start) * self.stored.itemsize
-            self.file.read_into(at, _bytes(found[i]))
+            self.file.read_into(at, _bytes(cells))
         return self._converted(found)
 
     def describe(self) -> str:
