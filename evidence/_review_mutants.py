@@ -146,8 +146,8 @@ REVIEW = [
     Mutant(
         "a row has cells of the next row in the columns that fill it up",
         "kernels/storage.py",
-        "                store(X, at + d, first_lanes(x, D - d))",
-        "                store(X, at + d, x)",
+        "store(X, at + full, first_lanes(multiply(x, scale), D - full))",
+        "store(X, at + full, multiply(x, scale))",
         tests=STORAGE,
     ),
     Mutant(
@@ -208,13 +208,6 @@ REVIEW = [
             "tests/estimators/test_files.py::"
             "test_a_secret_number_of_rows_needs_a_header_in_text_files",
         ),
-    ),
-    Mutant(
-        "angles are not cut to length 1",
-        "kernels/modes.py",
-        "out[a, bins - 1 - above] += abs(z) / size[i]",
-        "out[a, bins - 1 - above] += abs(z)",
-        tests=CLIPPED,
     ),
     Mutant(
         "fourth moments are not cut to length 1",

@@ -399,15 +399,15 @@ MUTANTS = [
     Mutant(
         "angles are not clipped",
         "kernels/modes.py",
-        "abs(z) / size[i]",
-        "abs(z)",
+        "abs(Z[a, begin + i]) / size[i]",
+        "abs(Z[a, begin + i])",
         QUERIES,
     ),
     Mutant(
         "angles in a bin of their own sum of rows",
         "kernels/modes.py",
-        "z, above, half = Z[a, i], 0",
-        "z, above, half = Z[a, i] + 1e-9 * Z[a, 0], 0",
+        "<= Z[a, begin + i] else 0",
+        "<= Z[a, begin + i] + 1e-9 * Z[a, 0] else 0",
         QUERIES,
     ),
     Mutant(
