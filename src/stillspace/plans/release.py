@@ -12,12 +12,12 @@ the same fields, so the claim and the run are one text.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby, repeat
 from math import inf, isinf, nextafter, sqrt
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -203,6 +203,10 @@ class Release:
         if population != self.size:
             msg = f"The sampling is from {population} rows, the release has {self.size}."
             raise ValueError(msg)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields: a pickled plan is the same before and after it ran."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def divisor(self) -> float:
