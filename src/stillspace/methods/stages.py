@@ -132,7 +132,7 @@ class SubspaceStage(_Stage):
 
     choose_components: bool = False
     """Whether the number of components is chosen here, from the released second moment."""
-    told_units: bool = False
+    needs_units: bool = False
     """Whether the plan must know a released centre and scale: it may find them again, or fill
     missing cells."""
 
@@ -142,7 +142,7 @@ class SubspaceStage(_Stage):
 
     def point(self, progress: Progress) -> FloatArray | None:
         """Return the centre and the scale of the rows, if the plan must know them."""
-        if not self.told_units:
+        if not self.needs_units:
             return None
         affine = affine_of(progress.view)
         assert affine.scale is not None or affine.center is not None

@@ -222,15 +222,15 @@ def _finding_units_again(
         return main
     standardiser, holes = _standardiser(columns, wanted, view), affine_of(view).holes
     units = UnitsAgain(standardiser, wanted.center, wanted.scale, holes)
-    told: Method = replace(method, look=replace(look, units=units))
+    finding: Method = replace(method, look=replace(look, units=units))
     assert isinstance(plan, AdaptivePlan)
-    return replace(main, plan=replace(plan, method=told), told_units=True)
+    return replace(main, plan=replace(plan, method=finding), needs_units=True)
 
 
 def _filling_cells(main: SubspaceStage, view: View, released: bool) -> SubspaceStage:
     """Return the stage with a method that fills missing cells, if the rows may have any.
 
-    The method is told centre and scale if an earlier stage releases one of them. Where zero is the
+    The method gets centre and scale if an earlier stage releases one of them. Where zero is the
     code of a missing cell, rows may be sparse and stay as they are.
     """
     plan = main.plan
@@ -243,8 +243,8 @@ def _filling_cells(main: SubspaceStage, view: View, released: bool) -> SubspaceS
     if affine.missing is None and not affine.holes:
         return main
     assert isinstance(plan, AdaptivePlan)
-    told: Method = replace(method, affine=affine)
-    return replace(main, plan=replace(plan, method=told), told_units=released)
+    filling: Method = replace(method, affine=affine)
+    return replace(main, plan=replace(plan, method=filling), needs_units=released)
 
 
 def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:
