@@ -327,6 +327,17 @@ def test_a_group_stays_if_it_looks_natural(mean, variance, share, angle, cut):
     assert (end.left_out != ()) == cut
 
 
+@pytest.mark.parametrize("along", [0.018 * 1.001, 0.018, 0.018 * 0.999, 0.0, -0.02])
+def test_a_direction_without_variance_of_its_own_is_never_natural(along):
+    """m²/t is .018: variance a little above or below that is the mean's, whatever noise says."""
+    group = LeftOut(np.eye(100)[9], two_sided=False, angle=0.9, share=0.2, sd=1e-3)
+    rest = np.diag([*np.full(99, (0.8 - along) / 99), along])[::-1, ::-1]
+    rest = np.roll(rest, (9, 9), axis=(0, 1))
+    state = Rest(Allowance(1.0, 5000), Moment(np.eye(100) / 100, 0.1, 0.01), (group,), (-0.12,))
+    end = OutlierLook(100, 2).take(state, (Answer(rest, 0.01),))
+    assert end.left_out
+
+
 def test_the_mean_of_the_rows_outside_a_group_is_read_off_the_counts(rng):
     """Angles of 100° for the other rows: their cosine is −.17; bins of 5° tell it to .04."""
     group, body = rng.uniform(2, 9, 2000), rng.normal(100, 5, 8000)

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from stillspace import PrivatePCA, PrivateRobustPCA
+from stillspace._frozen import FrozenArray
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import AsItIsWarning, SeededNoiseWarning
 from stillspace.metrics import subspace_error
@@ -136,6 +137,52 @@ def test_missing_cells_are_filled_in_private_fits():
         assert fits[0].privacy_.event == fits[1].privacy_.event
     complete, missing = np.median(errors, axis=0)
     assert missing < 3.0 * complete
+
+
+def test_rows_with_few_cells_do_not_confirm_the_subspace():
+    """A third of the rows has 2 of 30 cells: filled, they would lie on any subspace."""
+    data, _ = haystack_with_holes(0)
+    X, rng = data.X.copy(), np.random.default_rng(3)
+    for i in range(0, 2000, 3):
+        X[i, rng.permutation(30)[2:]] = np.nan
+    affine = Affine.of(holes=True)
+    V = FrozenArray.of(np.linalg.qr(rng.standard_normal((30, 3)))[0])
+    plain, filled = (
+        through_view(MemoryRows.of(X), view).sphered()
+        for view in ((affine, Sphere()), (affine, Fill(V), Sphere()))
+    )
+    assert np.array_equal(plain, filled)
+
+
+def test_rows_are_measured_anew_in_every_run():
+    """What a run keeps of mapped rows ends with it: the caller may change the array."""
+    data, _ = haystack_with_holes(0)
+    X = data.X.copy()
+    rows, view = MemoryRows.of(X), (Affine.of(np.zeros(30), holes=True), Sphere())
+    plan = plan_fit("dp-newton", Facts(2000, 30, 3, epsilon=1.0, delta=1e-6), {}, view, 30)
+    seen = []
+    run(plan, rows, seeded_generator(0), witness=seen.append)
+    X[0] *= 1e6
+    seen.clear()
+    run(plan, rows, seeded_generator(0), witness=seen.append)
+    for o in seen:
+        assert (np.linalg.norm(o.rows.sphered(), axis=1) <= 1.0 + 1e-12).all()
+
+
+@pytest.mark.parametrize("components", [3, "auto"])
+def test_a_fill_keeps_the_centre_that_a_stage_released(components):
+    """A private median: without it, rows of the second phase would lie about zero."""
+    _, X = haystack_with_holes(0, share=0.05)
+    options = {"center": "median", "radius": 20.0, "scale": None, "epsilon": 8.0}
+    fit = PrivateRobustPCA(components, **options).fit(X + 2.0)
+    assert np.abs(fit.center_ - 2.0).max() < 1.0
+    method = fit.plan_.stages[-1].plan.method
+    assert method.affine is not None
+    point = np.stack([np.full(30, 2.0), np.full(30, 3.0)])
+    told = method.at(point).affine
+    assert np.array_equal(told.center.array, point[0])
+    assert np.array_equal(told.scale.array, point[1])
+    assert told.holes
 
 
 def test_complete_rows_have_the_bits_that_they_have_without_filling(monkeypatch):

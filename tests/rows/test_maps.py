@@ -260,19 +260,20 @@ def test_chosen_rows_are_rows(rng):
     assert (chosen.n_rows, chosen.n_columns, chosen.bounded) == (3, 4, True)
 
 
-@pytest.mark.parametrize("kind", ["f64", "f32", "columns", "csr"])
+@pytest.mark.parametrize("kind", ["f64", "f32", "columns"])
 def test_missing_cells_are_filled_by_least_squares(rng, kind):
-    """Against NumPy's least squares with one more equation √RIDGE·y_j = 0 per score."""
+    """Against NumPy's least squares with one more equation √RIDGE·y_j = 0 per score.
+
+    A row of which half of the cells are missing keeps them at the centre.
+    """
     D, n, r = 7, 60, 2
     V, center, scale = basis(rng, D, r), rng.standard_normal(D), np.exp(rng.standard_normal(D))
     X = rng.standard_normal((n, D)).astype(np.float32).astype(np.float64)
     X[rng.random(X.shape) < 0.2] = np.nan
     X[rng.random(X.shape) < 0.1] = 9.0
     X[3], X[4] = np.nan, [np.inf, np.nan, *X[4, 2:]]
-    make = {
-        "f64": np.asarray, "f32": np.float32, "columns": np.asfortranarray,
-        "csr": sparse.csr_matrix,
-    }[kind]  # fmt: skip
+    X[6:9, :4] = np.nan
+    make = {"f64": np.asarray, "f32": np.float32, "columns": np.asfortranarray}[kind]
     affine = Affine.of(center, scale, 9.0, holes=True)
     rows = MemoryRows.of(make(X)).through(affine).through(Fill(V))
     want = (X - center) / scale
@@ -280,7 +281,7 @@ def test_missing_cells_are_filled_by_least_squares(rng, kind):
         there = np.isfinite(x) & (x != 9.0)
         equations = np.vstack([V.array[there], np.sqrt(RIDGE) * np.eye(r)])
         y = np.linalg.lstsq(equations, np.concatenate([z[there], np.zeros(r)]), rcond=None)[0]
-        z[~there] = V.array[~there] @ y
+        z[~there] = V.array[~there] @ y if 2 * there.sum() > D else 0.0
     got = rows.sphered()
     usual = np.arange(n) != 4
     np.testing.assert_allclose(got[usual], want[usual], rtol=1e-12, atol=1e-12)
@@ -321,3 +322,46 @@ def test_a_fill_of_rows_that_lost_their_cells(rng):
     assert np.array_equal(left.any(axis=1), filled.any(axis=1))
     assert 0 < np.count_nonzero(left.any(axis=1)) < 50
     assert view_text(view).count("fill missing cells from 2 released directions") == 1
+
+
+@pytest.mark.parametrize("hole", [False, True])
+def test_sparse_rows_are_not_filled(rng, hole):
+    """Their jobs are those of their storage, in memory, in files and on workers alike."""
+    X = np.where(rng.random((60, 6)) < 0.5, 0.0, rng.standard_normal((60, 6)))
+    X[4, 2] = np.nan if hole else 1.0
+    rows = MemoryRows.of(sparse.csr_matrix(X)).through(Affine.of(holes=True))
+    assert rows.through(Fill(basis(rng, 6, 2))) is rows
+
+
+@pytest.mark.parametrize("hole", [False, True])
+def test_what_a_fill_refuses_does_not_depend_on_the_rows(rng, hole):
+    X = rng.standard_normal((30, 6))
+    X[4, 2] = np.nan if hole else 1.0
+    rows, affine = MemoryRows.of(X), Affine.of(holes=True)
+    for height in (4, 12):
+        with pytest.raises(ValueError, match=f"{height} rows for 6 columns"):
+            rows.through(affine).through(Fill(basis(rng, height, 2)))
+    with pytest.raises(ValueError, match="before rows are bounded"):
+        rows.through(affine).through(Sphere()).through(Fill(basis(rng, 6, 2)))
+    fill = Fill(basis(rng, 6, 2))
+    for view in (
+        (affine, fill, affine, fill, Sphere()),
+        (affine, fill, affine, Sphere()),
+        (affine, affine, Sphere()),
+        (affine, fill, fill, Sphere()),
+        (affine, fill),
+        (fill, Sphere()),
+    ):
+        with pytest.raises(ValueError, match=r"no place here|must bound"):
+            checked_view(view)
+    checked_view((affine, fill, Sphere()))
+
+
+def test_a_basis_that_is_not_orthonormal_fills_nothing_or_finite_cells(rng):
+    X = rng.standard_normal((40, 6))
+    X[::2, 1] = np.nan
+    wild = [3.0 * np.eye(6)[:, :2], np.full((6, 2), np.nan), 1e200 * np.eye(6)[:, 1:3]]
+    for V in (np.eye(6)[:, 1:3], np.ones((6, 2)), *wild):
+        view = Affine.of(holes=True), Fill(FrozenArray.of(V)), Sphere()
+        lengths = np.linalg.norm(through_view(MemoryRows.of(X), view).sphered(), axis=1)
+        assert (lengths <= 1.0 + 1e-12).all()

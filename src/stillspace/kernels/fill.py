@@ -23,7 +23,9 @@ def fill_rows(
 
     Everything is computed from the row's own cells in one order, so that the row has the same bits
     wherever it stands. A row whose factor is zero becomes a zero row, whatever it holds. A row
-    without missing cells has the bits that the loaders of `storage` give it.
+    without missing cells has the bits that the loaders of `storage` give it. If half of the cells
+    or more are missing, they stay at zero: filled, the row would lie on the subspace whatever its
+    other cells are, and would confirm it.
     """
     D, r = V.shape
     work, empty = np.empty((r + 1, r)), np.empty(D, dtype=np.bool_)
@@ -38,7 +40,7 @@ def fill_rows(
             if empty[d]:
                 count += 1
             X[i, d] = 0.0 if empty[d] else (x - center[d]) * unit[d]
-        if 0 < count < D and _factored(empty, V, ridge, work) and _solved(X[i], V, work):
+        if 0 < 2 * count < D and _factored(empty, V, ridge, work) and _solved(X[i], V, work):
             for d in range(D):
                 if empty[d]:
                     for j in range(r):

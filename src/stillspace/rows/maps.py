@@ -90,7 +90,8 @@ class Fill:
 
     It follows `Affine`. The scores y of a row are those of least squares over its present cells, a
     little shortened: they minimise `‖z − Vy‖² + RIDGE·‖y‖²` there. Its missing cells become those
-    of `Vy`. A row without missing cells, or without any other, stays as it is.
+    of `Vy`. In a row without half of its cells, missing cells stay at the centre, and so they do in
+    sparse rows.
     """
 
     basis: FrozenArray
@@ -100,8 +101,9 @@ class Fill:
 
 
 RIDGE = 0.01
-"""Of the part of V's squares that the present cells of a row hold: rows with few of them are filled
-with care. A tenth of it changes nothing, ten times as much doubles the error (docs/newton.md)."""
+"""Beside the squares of V over the present cells, which add up to at most 1 per direction: a tenth
+of it changes nothing, ten times as much makes the error up to 1.5 times as large (docs/newton.md).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +238,12 @@ def checked_view(view: View) -> View:
     for place, row_map in enumerate(view):
         if isinstance(row_map, Without):
             allowed = place == 0
-        elif isinstance(row_map, Fill):  # it needs to know which cells are missing
+        elif isinstance(row_map, Affine):
+            allowed = not begun and not any(isinstance(m, Affine) for m in view[:place])
+        elif isinstance(row_map, Fill):  # it must know which cells are missing, and ends the cells
+            after = view[place + 1 : place + 2]
             allowed = place > 0 and isinstance(view[place - 1], Affine)
+            allowed = allowed and len(after) == 1 and isinstance(after[0], BOUNDS)
         elif isinstance(row_map, BOUNDS):
             allowed, bounded, begun = not bounded, True, True
         elif isinstance(row_map, Project):

@@ -37,7 +37,6 @@ from stillspace.rows.stored import (
     DenseRows,
     FilledRows,
     Scaling,
-    SparseRows,
     Stored,
     code_as_stored,
     stored,
@@ -74,7 +73,6 @@ class MemoryRows:
     """
 
     summation = STANDARD
-    _last: tuple[RowMap, MemoryRows] | None = None
     in_memory = True
     """Whether rows that lie far apart are read as fast as neighbours."""
 
@@ -127,18 +125,6 @@ class MemoryRows:
         return rows.through(Sphere() if norm_bound is None else Clip(norm_bound))
 
     def through(self, row_map: RowMap) -> MemoryRows:
-        """Return the rows behind a row map.
-
-        What a centre and scale or the sphere gave last is kept: a fit comes back to it.
-        """
-        if self._last is not None and self._last[0] == row_map:
-            return self._last[1]
-        found = self._mapped(row_map)
-        if isinstance(row_map, Affine | Sphere):
-            self._last = row_map, found
-        return found
-
-    def _mapped(self, row_map: RowMap) -> MemoryRows:
         """Return the rows behind a row map."""
         if isinstance(row_map, Affine):
             return self._scaled(row_map)
@@ -181,11 +167,17 @@ class MemoryRows:
         return self._like(source=self._source, factors=factors, bounded=False)
 
     def _filled(self, row_map: Fill) -> MemoryRows:
-        """Return rows with filled cells; complete ones as they are, which have the same bits."""
+        """Return rows with filled cells; complete ones as they are, which have the same bits.
+
+        Sparse rows stay as they are: their jobs are those of their storage.
+        """
         if self.bounded:
             msg = "Missing cells are filled before rows are bounded."
             raise ValueError(msg)
-        if self._complete:
+        if row_map.basis.shape[0] != self.n_columns:
+            msg = f"The basis has {row_map.basis.shape[0]} rows for {self.n_columns} columns."
+            raise ValueError(msg)
+        if self._source.sparse or self._complete:
             return self
         V = np.ascontiguousarray(row_map.basis.array)
         facts = self._source, self._scaling, self._factors, V, RIDGE
@@ -195,13 +187,10 @@ class MemoryRows:
     def _complete(self) -> bool:
         """Whether an array in memory has no missing cell; what is read again is not looked at."""
         source, code = self._source, self._scaling.missing
-        if isinstance(source, DenseRows):
-            step = max(1, BLOCK_CELLS // max(1, self.n_columns))
-            parts = [source.X[at : at + step] for at in range(0, self.n_rows, step)]
-        elif isinstance(source, SparseRows) and code != 0.0:
-            parts = [source.X.data]
-        else:
+        if not isinstance(source, DenseRows):
             return False
+        step = max(1, BLOCK_CELLS // max(1, self.n_columns))
+        parts = [source.X[at : at + step] for at in range(0, self.n_rows, step)]
         holes = self._scaling.holes and source.dtype.kind == "f"
         coded = not isnan(code)
         return not any(

@@ -23,7 +23,7 @@ from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import MemoryRows, OnceAdded, Rows, block_columns, draw_pairs, through_view
-from stillspace.rows.maps import Pairs, Sphere, View, checked_view, paired
+from stillspace.rows.maps import RowMap, Sphere, View, checked_view, paired
 from stillspace.rows.protocols import accounted
 from stillspace.run.executors import Observers, Watch
 from stillspace.run.loop import Result, run_loop, run_reading
@@ -104,14 +104,14 @@ def _run_one(
     rng: np.random.Generator,
     observers: Observers,
     point: FloatArray | None,
-    raw: Rows | None = None,
+    views: Views | None = None,
 ) -> Result:
     """Run a plan of one stage with a ledger of its own, and check the ledger."""
     accounted(rows)  # behind row maps, too
     if isinstance(plan, AdaptivePlan):
         plan = plan if point is None else plan.at(point)
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
-        result = run_adaptive(plan, rows, rng, limit, observers, raw)
+        result = run_adaptive(plan, rows, rng, limit, observers, views)
         return replace(result, event=limit.check(plan.event()))
     ledger = Ledger()
     if isinstance(plan, TestedPlan):
@@ -140,9 +140,9 @@ def run_adaptive(
     rng: np.random.Generator,
     ledger: CeilingLedger,
     observers: Observers,
-    raw: Rows | None = None,
+    views: Views | None = None,
 ) -> Result:
-    """Do what the method asks until it has no more to ask; `raw` are the rows of the table."""
+    """Do what the method asks until it has no more to ask; `views` has the rows of the table."""
     method = plan.method
     begun = ((), False), OnceAdded(rows)
     mapped: dict[tuple[View, bool], OnceAdded] = dict([begun])
@@ -153,7 +153,7 @@ def run_adaptive(
         key = ask.through, ask.whole
         if key not in mapped:
             # one view beside the first is kept: each has numbers of its own for every row
-            mapped = dict([begun, (key, OnceAdded(accounted(_asked_rows(plan, rows, raw, ask))))])
+            mapped = dict([begun, (key, OnceAdded(accounted(_asked_rows(plan, rows, views, ask))))])
         asked = mapped[key]
         joint, journal = plan.joint_release(ask), observers.journal
         if isinstance(ask.sampling, RowPart):
@@ -184,17 +184,17 @@ def run_adaptive(
     return Result(found.V, passes, False, moment=found.moment, **after)
 
 
-def _asked_rows(plan: AdaptivePlan, rows: Rows, raw: Rows | None, ask: Ask) -> Rows:
+def _asked_rows(plan: AdaptivePlan, rows: Rows, views: Views | None, ask: Ask) -> Rows:
     """Return the rows that a pass asks for: behind the plan's view, or the table's own."""
     if not ask.whole:
         checked_view((*plan.view, *ask.through))
         return through_view(rows, ask.through)
-    if raw is None:
+    if views is None:
         msg = "Only a stage of a fit may ask for the rows of the table as they are."
         raise ValueError(msg)
     unbounded = all(not getattr(query, "needs_bound", True) for query, _ in ask.shares)
     checked_view((*ask.through, Sphere()) if unbounded else ask.through)
-    return through_view(raw, ask.through)
+    return views.behind(ask.through)
 
 
 @dataclass(slots=True)
@@ -204,20 +204,18 @@ class Views:
     rows: Rows
     pairs: IntArray | None
     """The secret pairing, where rows are paired."""
-    kept: dict[View, Rows] = field(default_factory=dict)
+    kept: dict[tuple[int, RowMap], Rows] = field(default_factory=dict)
+    """What a map made of the rows with this `id`, which are kept as well."""
 
     def behind(self, view: View) -> Rows:
         """Return the rows behind a view."""
-        if not view:
-            return self.rows
-        if view not in self.kept:
-            before, last = self.behind(view[:-1]), view[-1]
-            if isinstance(last, Pairs):
-                assert self.pairs is not None
-                self.kept[view] = before.paired(self.pairs)
-            else:
-                self.kept[view] = before.through(last)
-        return self.kept[view]
+        rows = self.rows
+        for row_map in view:
+            key = id(rows), row_map
+            if key not in self.kept:
+                self.kept[key] = through_view(rows, (row_map,), self.pairs)
+            rows = self.kept[key]
+        return rows
 
 
 def _run_staged(
@@ -237,7 +235,7 @@ def _run_staged(
         if observers.journal is not None:
             observers.journal.begin_stage()
         point = stage.point(progress)
-        found = _run_one(stage.plan, behind, rng, behind_view, point, rows)
+        found = _run_one(stage.plan, behind, rng, behind_view, point, views)
         event += found.event
         progress = stage.after(progress, found)
     assert progress.V is not None

@@ -48,7 +48,7 @@ class Gap:
     """Of cos over the rows outside the group, as a sum over all rows' number."""
 
 
-def clear_gaps(counts: FloatArray, sd: float, size: int, rule: LookRule, r: int) -> list[Gap]:
+def clear_gaps(counts: FloatArray, sd: float, size: float, rule: LookRule, r: int) -> list[Gap]:
     """Return the groups that the counts (m, bins) of m directions show.
 
     `counts` are means of |cos| of the angle, `sd` the standard deviation of their noise. For each
@@ -73,7 +73,7 @@ def _mean_outside(gap: Gap, histogram: FloatArray) -> float:
 
 
 def _clear_sides(
-    at: int, histogram: FloatArray, sd: float, size: int, rule: LookRule, r: int
+    at: int, histogram: FloatArray, sd: float, size: float, rule: LookRule, r: int
 ) -> list[Gap]:
     """Return the groups around one direction."""
     one = _gap(at, 1, histogram, sd, size, rule)
@@ -90,7 +90,7 @@ def _clear_sides(
 
 
 def _gap(
-    at: int, side: Side, weighted: FloatArray, sd: float, size: int, rule: LookRule
+    at: int, side: Side, weighted: FloatArray, sd: float, size: float, rule: LookRule
 ) -> Gap | None:
     """Return the clearest gap around one side, whose bins come first; None if there is none.
 

@@ -294,7 +294,8 @@ class OutlierLook:
 
     def _saw_angles(self, state: Angles, answer: Answer) -> LookState:
         """Take groups behind an empty ring for outliers, for now."""
-        rule, scale, size = self.rule, state.overlap, state.allowance.size
+        rule, scale = self.rule, state.overlap
+        size = state.read.expected_size(state.allowance.size)
         gaps = clear_gaps(scale * answer.value, scale * answer.sd, size, rule, self.r)
         if not gaps:
             spent = state.moment.share + rule.modes_share + rule.angles_share
@@ -351,12 +352,14 @@ def _relative_variance(moment: Moment, direction: FloatArray, mean: float) -> fl
 
     A group moves the centre towards itself, so that the other rows have a mean on its other side,
     which does not count. The mean is that of the rows outside this group. If other groups are left
-    out besides, it may say more than these rows can have, and then says nothing.
+    out besides, it may say clearly more than these rows can have, and then says nothing.
     """
     rows = max(float(np.trace(moment.value)), moment.sd)
     inside = float(direction @ moment.value @ direction)
-    of_mean = mean**2 / rows if mean**2 / rows <= inside else 0.0
-    return (inside - of_mean) * len(direction) / max(rows - of_mean, moment.sd)
+    of_mean = mean**2 / rows
+    if 0.75 * of_mean > inside + 6.0 * moment.sd:
+        of_mean = 0.0
+    return max(inside - of_mean, 0.0) * len(direction) / max(rows - of_mean, moment.sd)
 
 
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:

@@ -30,6 +30,7 @@ from stillspace.rows.maps import (
     Affine,
     Caps,
     Clip,
+    Fill,
     LeaveOut,
     Pairs,
     RowMap,
@@ -258,7 +259,8 @@ class ClusterRows:
     def _sparse(self) -> bool:
         """Whether what workers add up are compressed sparse rows, as they would be in memory."""
         same = all(
-            isinstance(m, Affine | Sphere | Clip | LeaveOut | Caps | Without) for m in self.view
+            isinstance(m, Affine | Fill | Sphere | Clip | LeaveOut | Caps | Without)
+            for m in self.view
         )
         return same and is_sparse(self.table.source)
 
