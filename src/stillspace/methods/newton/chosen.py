@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.method import DampedNewton
@@ -23,7 +22,10 @@ class ChosenNewton:
     """The look for outliers before the steps, which chooses; None means the standard one."""
     affine: Affine | None = None
     """As in `DampedNewton`."""
-    name: ClassVar[str] = DampedNewton.name + ", the number of components chosen by the first look"
+
+    @property
+    def name(self) -> str:
+        return f"{self._first.name}, the number of components chosen by the first look"
 
     @property
     def n_components(self) -> int:

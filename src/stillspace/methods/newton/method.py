@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import hypot, inf, nan, sqrt
-from typing import ClassVar
 
 import numpy as np
 
@@ -55,7 +54,11 @@ class DampedNewton:
 
     D: int
     r: int
-    name: ClassVar[str] = "private PCA, then damped Newton steps with a late cut"
+
+    @property
+    def name(self) -> str:
+        filled = "" if self.affine is None else ", with missing cells filled in the last steps"
+        return f"private PCA, then damped Newton steps with a late cut{filled}"
 
     @property
     def n_components(self) -> int:
