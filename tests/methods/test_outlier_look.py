@@ -32,7 +32,7 @@ from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.modes import squares
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.plans.staged import StagedPlan
-from stillspace.rows import Affine, Caps, MemoryRows, Sphere, Without, through_view
+from stillspace.rows import Affine, Caps, Fill, MemoryRows, Sphere, Without, through_view
 from stillspace.run import run
 from tests.conftest import random_basis, unit_rows
 
@@ -325,6 +325,18 @@ def test_a_group_stays_if_it_looks_natural(mean, variance, share, angle, cut):
     state = Rest(Allowance(1.0, 5000), Moment(np.eye(6) / 6, 0.1, 1e-6), (group,), (mean,))
     end = method.take(state, (Answer(rest, 1e-6),))
     assert (end.left_out != ()) == cut
+
+
+def test_cells_are_filled_in_the_units_that_were_found_last():
+    first, last = (Affine.of(np.full(3, c), holes=True) for c in (0.0, 2.0))
+    caps = Caps(FrozenArray.of(np.eye(3)[:, :1]), FrozenArray.of(np.array([0.9])))
+    moment, V = Moment(np.eye(3), 0.1, 1e-3), np.eye(3)[:, :1]
+    found = Screening(moment, (), 0.1, (Without(first, caps), last, Sphere()), whole=True)
+    assert found.filled(first, V).through == (
+        Without(first, caps), last, Fill(FrozenArray.of(V)), Sphere()
+    )  # fmt: skip
+    before = Screening(moment, (), 0.1, (caps,))
+    assert before.filled(first, V).through[:2] == (Without(first, caps), first)
 
 
 @pytest.mark.parametrize("along", [0.018 * 1.001, 0.018, 0.018 * 0.999, 0.0, -0.02])

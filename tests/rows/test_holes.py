@@ -216,6 +216,7 @@ def test_steps_of_the_second_phase_see_filled_rows(grouped):
     for o in filled:
         (fill,) = (m for m in o.view if isinstance(m, Fill))
         assert any(np.array_equal(fill.basis.array, V) for V in points)
+    assert len({o.view[-2] for o in filled}) == 2  # once more when the subspace is better
     first = filled[0]
     assert np.array_equal(first.view[-2].basis.array, first.points[0])
     kept = through_view(MemoryRows.of(X), result.view).sphered().any(axis=1)

@@ -309,6 +309,8 @@ def test_filling_is_total_and_leaves_complete_rows_their_bits(rng):
     # a table without missing cells is not copied or read in another way
     rows = MemoryRows.of(X).through(affine)
     assert rows.through(Fill(V)) is rows
+    coded = MemoryRows.of(X).through(Affine.of(missing=X[7, 2]))
+    assert coded.through(Fill(V)) is not coded
 
 
 def test_a_fill_of_rows_that_lost_their_cells(rng):
