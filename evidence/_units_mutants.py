@@ -87,8 +87,9 @@ UNITS = [
     Mutant(
         "a plan that runs alone gets raw rows",
         "run/__init__.py",
-        "    if raw is None:\n        msg",
-        "    raw = rows if raw is None else raw\n    if raw is None:\n        msg",
+        "    if views is None:\n        msg",
+        "    views = Views(rows, None) if views is None else views\n"
+        "    if views is None:\n        msg",
         LOOK,
     ),
     Mutant(

@@ -331,13 +331,13 @@ MUTANTS = [
     Mutant(
         "rows are narrowed by their own second moment",
         "run/__init__.py",
-        "self.kept[view] = before.through(last)",
-        'if type(last).__name__ == "Project":\n'
+        "self.kept[key] = through_view(rows, (row_map,), self.pairs)",
+        'if type(row_map).__name__ == "Project":\n'
         '                    geometry = __import__("stillspace.parts.geometry", fromlist="_")\n'
-        "                    Z = before.sphered()\n"
-        "                    V = geometry.top_eigenvectors(Z.T @ Z, last.basis.shape[1])\n"
-        "                    last = type(last)(type(last.basis).of(V))\n"
-        "                self.kept[view] = before.through(last)",
+        "                    Z = rows.sphered()\n"
+        "                    V = geometry.top_eigenvectors(Z.T @ Z, row_map.basis.shape[1])\n"
+        "                    row_map = type(row_map)(type(row_map.basis).of(V))\n"
+        "                self.kept[key] = through_view(rows, (row_map,), self.pairs)",
         tests=("tests/estimators/test_replay.py::test_narrowed_rows_of_a_neighbour",),
     ),
     Mutant(
@@ -468,9 +468,9 @@ MUTANTS = [
     Mutant(
         "the noise of narrowing has a fixed seed",
         "run/__init__.py",
-        "found = _run_one(stage.plan, behind, rng, behind_view, point, rows)",
+        "found = _run_one(stage.plan, behind, rng, behind_view, point, views)",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = _run_one(stage.plan, behind, one, behind_view, point, rows)",
+        "        found = _run_one(stage.plan, behind, one, behind_view, point, views)",
         tests=SOURCE,
     ),
     Mutant(
