@@ -260,6 +260,13 @@ def test_rounding_of_the_other_parts_has_room(rows):
     plan = plan_of(*asked)
     assert run(plan, rows, seeded_generator(0)).n_iter == len(asked)
     assert plan.allowance.divides(8, Glad(D, R))
+    for read, most in ((All(), 1.0), (part_of(0), (1.0 - PART_MARGIN) ** 2)):
+        (release,) = plan.joint_release(Ask(V0, ((Glad(D, R), 0.3),), sampling=read)).releases
+        cost = float(release.event(0).squared_mu("replace-one"))
+        assert 0.99999 * most < cost / 0.3 <= most
+    wide = Allowance(0.2, 10**7)  # rounding has room in a few parts, not in many
+    assert wide.divides(8, Glad(10_000, 50))
+    assert not wide.divides(256, Glad(10_000, 50))
     with pytest.raises(ValueError, match="share of at least"):
         run(plan_of((part_of(0), 1e-4)), rows, seeded_generator(0))
 

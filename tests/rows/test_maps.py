@@ -351,6 +351,7 @@ def test_what_a_fill_refuses_does_not_depend_on_the_rows(rng, hole):
         (affine, fill, affine, Sphere()),
         (affine, affine, Sphere()),
         (affine, fill, fill, Sphere()),
+        (affine, fill, Pairs(), Sphere()),
         (affine, fill),
         (fill, Sphere()),
     ):
