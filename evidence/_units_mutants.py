@@ -186,8 +186,8 @@ UNITS = [
     Mutant(
         "a method that chooses its components fills without the centre",
         "methods/newton/chosen.py",
-        "return replace(self, look=told.look, affine=told.affine)",
-        "return replace(self, look=told.look)",
+        "return replace(self, look=first.look, affine=first.affine)",
+        "return replace(self, look=first.look)",
         HOLES,
     ),
     Mutant(

@@ -94,3 +94,18 @@ def test_an_unsorted_row_changes_no_cell_of_another_row(kind):
             found = MemoryRows.of(sparse_rows(X)).sphered()
             assert found[:m].tolist() == [in_order] * m
             assert found[m].tolist() == [0, 0, 0, 1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 20, 33])
+@pytest.mark.parametrize("bound", [Sphere(), Clip(2.0)], ids=str)
+def test_strange_neighbours_change_no_bit_of_a_length(rng, columns, bound):
+    """Lengths are measured eight rows at a time, unless one of the eight is strange."""
+    X = rng.standard_normal((400, columns)) * np.exp(3.0 * rng.standard_normal((400, 1)))
+    Y = X.copy()
+    Y[3::8], Y[5::32], Y[6::64] = 1e200, 0.0, np.nan
+    usual = (Y == X).all(axis=1)
+    before, after = (MemoryRows.of(A).through(bound).sphered() for A in (X, Y))
+    assert np.array_equal(before[usual], after[usual])
+    for i in range(0, 40, 3):
+        alone = MemoryRows.of(X[i : i + 1]).through(bound).sphered()
+        assert np.array_equal(alone[0], before[i])

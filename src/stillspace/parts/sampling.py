@@ -16,8 +16,9 @@ from stillspace.privacy.events import SamplingName
 class Selections:
     """The row numbers of several iterations, one after the other.
 
-    Their order is as random as their choice, and rows are added up in it. So the law of a sum does
-    not depend on the order of the table, to the last bit.
+    Samplings draw their order at random, too, and rows are added up in it. So the law of such a sum
+    does not depend on the order of the table, to the last bit. The rows of a part ascend: there
+    rounding is charged (`CeilingLedger`).
     """
 
     offsets: IntArray

@@ -49,8 +49,8 @@ class ChosenNewton:
 
     def at(self, point: FloatArray) -> ChosenNewton:
         """Return the method, told the centre and the scale (2, D) that its rows have."""
-        told = self._first.at(point)
-        return replace(self, look=told.look, affine=told.affine)
+        first = self._first.at(point)
+        return replace(self, look=first.look, affine=first.affine)
 
     def begin(self, allowance: Allowance) -> tuple[DampedNewton, NewtonState]:
         """Return the state before the first release, which does not depend on the number."""
