@@ -119,7 +119,7 @@ def register_recipe(
         for kind in queries
         if kind not in _OWN
     )
-    PRIVATE[name] = Recipe(partial(_vetted, name, build, known), words, chooses, stated)
+    PRIVATE[name] = Recipe(partial(_vetted, name, build, known), words, chooses, stated=stated)
     _REGISTERED.add(name)
     return found
 

@@ -162,8 +162,8 @@ class MemoryRows:
         if self.scaled or self.bounded:
             msg = "Rows are left out by their cells before these are centred, scaled or bounded."
             raise ValueError(msg)
-        seen = self.through(row_map.affine).through(Sphere())
-        factors = np.where(seen._kept(row_map.caps), 1.0, np.nan)
+        earlier = self.through(row_map.affine).through(Sphere())
+        factors = np.where(earlier._kept(row_map.caps), 1.0, np.nan)
         return self._like(source=self._source, factors=factors, bounded=False)
 
     def _filled(self, row_map: Fill) -> MemoryRows:

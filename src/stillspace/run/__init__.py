@@ -174,8 +174,8 @@ def run_adaptive(
         if observers.witness is not None:
             read = draws[0]  # the selection is the same for all of these releases
             for release, value in zip(joint.releases, values, strict=True):
-                seen = Observation.of(release, 0, ask.point, value, read, asked.rows, ask.through)
-                observers.witness(replace(seen, whole=ask.whole))
+                one = Observation.of(release, 0, ask.point, value, read, asked.rows, ask.through)
+                observers.witness(replace(one, whole=ask.whole))
         sds = (release.sigma(0) / release.divisor for release in joint.releases)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1
