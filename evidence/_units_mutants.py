@@ -192,7 +192,7 @@ UNITS = [
     ),
     Mutant(
         "octaves that divide a share count as noisy bins",
-        "methods/standardiser/histogram.py",
+        "methods/standardiser/looks.py",
         "np.abs(looked - median)",
         "np.abs(edges - median)",
         STANDARDISER,

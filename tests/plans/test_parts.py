@@ -35,9 +35,9 @@ from stillspace.plans.release import JointRelease, Release
 from stillspace.rows import FileRows, Layout, MemoryRows, Sphere
 from stillspace.rows.sums import stretches
 from stillspace.run import Views, run
-from stillspace.run.executors import Observers
 from stillspace.run.journal import Journal
 from stillspace.run.journal_file import JournalFile
+from stillspace.run.observers import Observers
 from tests.conftest import random_basis, unit_rows
 
 N, D, R, PARTS = 3000, 6, 2, 4

@@ -28,12 +28,12 @@ from stillspace.parts.geometry import TopEigenvectors, oriented
 from stillspace.parts.queries import IrlsPower, ReweightedMoment
 from stillspace.parts.stops import Converged, Never, Settled
 from stillspace.plans.fixed import Plan
-from stillspace.plans.release import Observation, Witness
 from stillspace.plans.starts import GivenStart, MomentStart
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows, Rows
 from stillspace.run import Result, run
 from stillspace.run.journal import Journal
+from stillspace.run.observers import Observation, Witness
 from stillspace.search import DimensionProfile, chosen, recentred
 from stillspace.search.candidates import Loss
 from stillspace.search.missing import RULE as MISSING

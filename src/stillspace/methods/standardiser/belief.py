@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import (
     Hypotheses,
     first_hypotheses,
     log_sum,
     within,
 )
-from stillspace.methods.standardiser.looks import Look, Range, first_edges
+from stillspace.methods.standardiser.looks import Look, Range, first_edges, on_simplex, spread
 from stillspace.methods.standardiser.rule import StandardiserRule
 
 _SMALLEST = nextafter(0.0, 1.0)
