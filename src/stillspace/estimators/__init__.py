@@ -17,3 +17,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"stillspace.estimators.{home}"), name)
     msg = f"module 'stillspace.estimators' has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
