@@ -61,12 +61,10 @@ class PrivateMedian:
 
     @property
     def n_components(self) -> int:
-        """A centre has no components."""
         return 0
 
     @property
     def n_passes(self) -> int:
-        """The steps."""
         return self.rule.steps
 
     @property

@@ -91,7 +91,6 @@ class PairLengths:
 
     @property
     def n_components(self) -> int:
-        """A cut has no components."""
         return 0
 
     @property
@@ -106,7 +105,6 @@ class PairLengths:
         return bins + SecondMoment(self.D).noise.coordinates
 
     def begin(self, allowance: Allowance) -> PairLengthState:
-        """Nothing is known yet."""
         return PairLengthState(allowance)
 
     def ask(self, state: PairLengthState) -> Ask | None:

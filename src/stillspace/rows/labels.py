@@ -54,17 +54,14 @@ class LabelledRows:
 
     @property
     def bounded(self) -> bool:
-        """As the rows without labels."""
         return self.rows.bounded
 
     @property
     def summation(self) -> Summation:
-        """As the rows without labels."""
         return self.rows.summation
 
     @property
     def in_memory(self) -> bool:
-        """As the rows without labels."""
         return bool(getattr(self.rows, "in_memory", False))
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:

@@ -60,7 +60,6 @@ class CertificateMethod:
 
     @property
     def n_components(self) -> int:
-        """A certificate has no components."""
         return 0
 
     @property
@@ -78,7 +77,6 @@ class CertificateMethod:
         return replace(self, basis=FrozenArray.of(point))
 
     def begin(self, allowance: Allowance) -> CertificateState:  # noqa: ARG002
-        """Nothing is known yet."""
         return CertificateState()
 
     def ask(self, state: CertificateState) -> Ask | None:

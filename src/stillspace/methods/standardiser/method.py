@@ -58,7 +58,6 @@ class Standardiser:
 
     @property
     def n_components(self) -> int:
-        """A standardiser finds no subspace."""
         return 0
 
     @property
