@@ -17,7 +17,6 @@ from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.parts.geometry import polar
 from stillspace.plans.adaptive import Answer
 
-
 ROUNDING = 2.0**-50
 """Of the largest eigenvalue of a small matrix: smaller ones are not known."""
 
