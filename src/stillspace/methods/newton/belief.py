@@ -8,7 +8,7 @@ deviation σ on each entry then has the Kalman gain `K = (HPH + σ²I)⁻¹HP`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from stillspace.parts.geometry import polar
 from stillspace.plans.adaptive import Answer
 
 ROUNDING = 2.0**-50
-"""Of the largest eigenvalue of a small matrix: below it, an eigenvalue is not known."""
+"""Of the largest eigenvalue of a small matrix: smaller ones are not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,10 +82,12 @@ class Belief:
         updated = self._curved(*others)
         H, P, sigma = updated.curvature, self.P, gradient.sd
         r, HP = len(P), H @ P
-        # HPH + σ²I has no eigenvalue below σ². Along those at rounding level nothing is known.
+        # Not solve: whatever was released, there must be an answer. It is 0 along eigenvectors
+        # with values at rounding level.
         values, U = np.linalg.eigh(HP @ H)
-        values = np.maximum(values, 0.0) + sigma**2
-        K = (U * ((values > ROUNDING * values[-1]) / values)) @ (U.T @ HP)
+        values = values + sigma**2
+        size = np.abs(values)
+        K = U / np.where(size > ROUNDING * size.max(), values, inf) @ (U.T @ HP)
         left = P - HP.T @ K
         cap = min(max(updated.part / updated.s, self.rule.least_cap), self.rule.largest_cap)
         updated = replace(
