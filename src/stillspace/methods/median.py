@@ -58,10 +58,7 @@ class PrivateMedian:
     rule: MedianRule = MEDIAN_RULE
     """All tuned numbers."""
     name: ClassVar[str] = "private geometric median"
-
-    @property
-    def n_components(self) -> int:
-        return 0
+    n_components: ClassVar[int] = 0
 
     @property
     def n_passes(self) -> int:

@@ -88,15 +88,9 @@ class PairLengths:
     rule: PairLengthRule = PAIR_LENGTH_RULE
     """All tuned numbers."""
     name: ClassVar[str] = "counts of the lengths of pairs"
-
-    @property
-    def n_components(self) -> int:
-        return 0
-
-    @property
-    def n_passes(self) -> int:
-        """Wide bins, narrow bins, the check."""
-        return 3
+    n_components: ClassVar[int] = 0
+    n_passes: ClassVar[int] = 3
+    """Wide bins, narrow bins, the check."""
 
     @property
     def coordinates(self) -> int:
