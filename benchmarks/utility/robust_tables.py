@@ -281,7 +281,7 @@ def _scale(X: Array) -> Array:
 
 
 def flags(runs: int = 30) -> Iterator[str]:
-    for n in (20, 30, 50, 100, 200, 500, 1000):
+    for n in (20, 30, 50, 100, 200, 500, 1000, 5000):
         rates = []
         for D, r in ((2, 1), (5, 1), (5, 2), (10, 3), (20, 2), (50, 5)):
             for seed in range(max(4, min(runs, 3000 // n))):
