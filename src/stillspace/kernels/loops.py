@@ -179,8 +179,9 @@ def glad_polar(
         for start in range(low, high, BLOCK):
             b = _gather(rows, chosen, start, min(start + BLOCK, high), width, block)
             add_terms(
-                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums
-            )
+                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums,
+                chosen, 0, 0, 0, 0,
+            )  # fmt: skip
         if distinct < math.inf:
             project_out(sums, basis, width, r, work)
         for j in range(r):

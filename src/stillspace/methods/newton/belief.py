@@ -8,7 +8,7 @@ deviation σ on each entry then has the Kalman gain `K = (HPH + σ²I)⁻¹HP`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from stillspace._typing import FloatArray
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.parts.geometry import polar
 from stillspace.plans.adaptive import Answer
+
+ROUNDING = 2.0**-50
+"""Of the largest eigenvalue of a small matrix: smaller ones are not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,13 +50,13 @@ class Belief:
 
     @property
     def weakest(self) -> float:
-        """The smallest eigenvalue of the curvature, at most: three standard deviations above."""
+        """The smallest eigenvalue of the curvature, at most: `sure` standard deviations above."""
         r = len(self.P)
         if self.weight == 0.0:
             return self.s / r
         noise = sqrt(r * self.variance) / self.weight
         least = float(np.linalg.eigvalsh(self.shape / self.weight)[0])
-        return self.s * (1.0 / r + least + 3.0 * noise)
+        return self.s * (1.0 / r + least + self.rule.sure * noise)
 
     @classmethod
     def at(
@@ -74,53 +77,45 @@ class Belief:
 
         `answers` are gradient, curvature and, for r > 1, the curvature matrix, at this V.
         """
-        gradient, scalar = answers[:2]
+        gradient, *others = answers
         G = gradient.value - self.V @ (self.V.T @ gradient.value)
-        updated = self._curvature(scalar)
-        if len(answers) > 2:
-            updated = updated._shaped(answers[2])
+        updated = self._curved(*others)
         H, P, sigma = updated.curvature, self.P, gradient.sd
-        r = len(P)
-        # not solve: whatever was released, there must be an answer
-        K = np.linalg.lstsq(H @ P @ H + sigma**2 * np.eye(r), H @ P)[0]
-        left = P - P @ H @ K
-        left = (left + left.T) / 2.0
-        cap = updated.part / updated.s
+        r, HP = len(P), H @ P
+        # Not solve: whatever was released, there must be an answer. It is 0 along eigenvectors
+        # with values at rounding level.
+        values, U = np.linalg.eigh(HP @ H)
+        values = values + sigma**2
+        size = np.abs(values)
+        K = U / np.where(size > ROUNDING * size.max(), values, inf) @ (U.T @ HP)
+        left = P - HP.T @ K
+        cap = min(max(updated.part / updated.s, self.rule.least_cap), self.rule.largest_cap)
         updated = replace(
-            updated,
-            V=polar(self.V + G @ K),
-            P=left,
-            cap=float(np.clip(cap, self.rule.least_cap, self.rule.largest_cap)),
-            gain=np.asarray(K, dtype=np.float64),
-            H=H,
+            updated, V=polar(self.V + G @ K), P=(left + left.T) / 2.0, cap=cap, gain=K, H=H
         )
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
         return updated, surprise
 
-    def _curvature(self, answer: Answer) -> Belief:
-        """Return the belief with s after a scalar release: a filter in relative terms."""
-        expected = self.s * self.cap
-        noise = (answer.sd / expected) ** 2
-        gain = self.v / (self.v + noise)
-        s = self.s * max(1.0 + gain * (float(answer.value) / expected - 1.0), self.rule.least_fall)
-        v = (1.0 - gain) * self.v + self.rule.drift
-        return replace(self, s=s, v=v, H=None)
+    def _curved(self, scalar: Answer, *matrix: Answer) -> Belief:
+        """Return the belief after a release of the curvature, and of its matrix if there is one.
 
-    def _shaped(self, answer: Answer) -> Belief:
-        """Return the belief with one more curvature matrix, released with this cap.
-
-        Its trace is s·cap, which changes from step to step.
+        s follows a filter in relative terms. The matrix has the trace s·cap, which changes from
+        step to step.
         """
-        r, trace = len(self.P), self.s * self.cap
-        traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
-        return replace(
-            self,
-            shape=self.rule.memory * self.shape + traceless / trace,
-            weight=self.rule.memory * self.weight + 1.0,
-            variance=self.rule.memory**2 * self.variance + (answer.sd / trace) ** 2,
-            H=None,
-        )
+        expected, rule = self.s * self.cap, self.rule
+        noise = (scalar.sd / expected) ** 2
+        gain = self.v / (self.v + noise)
+        s = self.s * max(1.0 + gain * (float(scalar.value) / expected - 1.0), rule.least_fall)
+        v = (1.0 - gain) * self.v + rule.drift
+        shape, weight, variance = self.shape, self.weight, self.variance
+        for answer in matrix:
+            r, trace = len(self.P), s * self.cap
+            traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
+            shape = rule.memory * shape + traceless / trace
+            weight = rule.memory * weight + 1.0
+            variance = rule.memory**2 * variance + (answer.sd / trace) ** 2
+        return replace(self, s=s, v=v, shape=shape, weight=weight, variance=variance, H=None)
 
     @property
     def curvature(self) -> FloatArray:
