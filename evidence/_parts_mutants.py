@@ -80,8 +80,8 @@ PARTS = [
     Mutant(
         "parts overlap",
         _SAMPLING,
-        "np.flatnonzero(self._labels == part.number)",
-        "np.flatnonzero(self._labels <= part.number)",
+        "numbers = np.flatnonzero(some == number)",
+        "numbers = np.flatnonzero(some <= number)",
         tests=_TESTS,
     ),
     Mutant(

@@ -157,4 +157,4 @@ def test_rounding_of_the_projection_is_charged(rng, D, r):
     J = STANDARD.job_rows(D)
     relative = STANDARD.chain * u + projection / np.linalg.norm(S)
     assert release._summation_error() >= J * relative / np.sqrt(PRIVATE_NEAR)
-    assert release._slack(1.0) >= 2 * release._summation_error()
+    assert release.rounding >= 2 * release._summation_error()

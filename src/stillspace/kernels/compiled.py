@@ -36,7 +36,7 @@ def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatA
     (D, b), r = XT.shape, V.shape[1]
     X, Y = np.zeros((filled(b), filled(D))), np.empty((r, filled(b)))
     X[:b, :D] = XT.T
-    _residuals(X.reshape(-1), *X.shape, by_component(V), r, Y.reshape(-1))
+    _residuals(X.reshape(-1), *X.shape, by_component(V, X.shape[1]), r, Y.reshape(-1))
     return X[:b, :D].T, Y[:, :b]
 
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jit import jit, part
-from stillspace.kernels.jobs import ORTHONORMAL, filled
-from stillspace.kernels.lanes import LANES, constant, load, multiply, root, spread, store, subtract
+from stillspace.kernels.jobs import ORTHONORMAL, filled, lines
+from stillspace.kernels.lanes import constant, load, multiply, root, spread, store, subtract
 from stillspace.kernels.passes import GLAD, add_terms, clipped
 from stillspace.kernels.small import mirror_step, polar_rows, rebuild, water_fill
 from stillspace.kernels.tiles import eight_totals, project_out, squares_of_row
@@ -42,16 +42,9 @@ def as_table(X: FloatArray) -> FloatArray:
     return table
 
 
-def lines(size: int) -> FloatArray:
-    """Return zeros that begin with a cache line: eight of them are then loaded from one line."""
-    memory = np.zeros(size + LANES)
-    first = -memory.ctypes.data % 64 // 8
-    return memory[first : first + size]
-
-
 @jit
 def _lines(size: int) -> FloatArray:
-    """As `lines`, for compiled code."""
+    """As `jobs.lines`, for compiled code."""
     memory = np.zeros(size + 8)
     first = (64 - memory.ctypes.data % 64) % 64 // 8
     return memory[first : first + size]
@@ -197,8 +190,9 @@ def glad_polar(
         for start in range(low, high, BLOCK):
             b = _gather(rows, chosen, start, min(start + BLOCK, high), width, block)
             add_terms(
-                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums
-            )
+                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums,
+                chosen, 0, 0, 0, 0,
+            )  # fmt: skip
         if distinct < math.inf:
             project_out(sums, basis, width, r, work)
         for j in range(r):

@@ -274,7 +274,7 @@ class FileStored(LoadedFirst):
                 )
             else:
                 runs = jobs.Runs(chosen, np.array([[piece.low, piece.high]]), block)
-                adder.add(load, cells, scaling.cells, some, runs)
+                adder.add(load, cells, scaling.cells, jobs.Scales(some), runs)
         adder.finish()
 
     def pieces(

@@ -50,13 +50,13 @@ class Belief:
 
     @property
     def weakest(self) -> float:
-        """The smallest eigenvalue of the curvature, at most: three standard deviations above."""
+        """The smallest eigenvalue of the curvature, at most: `sure` standard deviations above."""
         r = len(self.P)
         if self.weight == 0.0:
             return self.s / r
         noise = sqrt(r * self.variance) / self.weight
         least = float(np.linalg.eigvalsh(self.shape / self.weight)[0])
-        return self.s * (1.0 / r + least + 3.0 * noise)
+        return self.s * (1.0 / r + least + self.rule.sure * noise)
 
     @classmethod
     def at(

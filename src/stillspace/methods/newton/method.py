@@ -186,7 +186,7 @@ class DampedNewton:
             parts=(1.0 - screening.spent - scalar - matrix, scalar, matrix),
             belief=Belief.at(
                 V,
-                0.1 / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
+                self.rule.first_doubt / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
                 self._part(allowance, spectrum.signal),
                 self.rule,
             ),
@@ -206,7 +206,8 @@ class DampedNewton:
             query, self.rule.scalar_share / (self.rule.first_steps + self.rule.last_steps)
         )
         alone = self.rule.alone * float(signal[0]) if self.r > 1 else 0.0
-        return min(self.rule.largest_part, max(float(signal.sum()) / 2.0, alone, 3.0 * noise))
+        least = max(float(signal.sum()) / 2.0, alone, self.rule.sure * noise)
+        return min(self.rule.largest_part, least)
 
     def _end_with_pca(self, state: LastMoment, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
