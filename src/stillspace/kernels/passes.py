@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, part
 from stillspace.kernels.lanes import (
     add,
     constant,
@@ -153,7 +153,7 @@ def weigh_group(
     return number
 
 
-@jit
+@bare
 def add_terms(
     X: FloatArray, b: int, D: int, V: FloatArray, r: int, used: int, kind: int, near: float,
     floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray, chosen: IntArray,
@@ -192,7 +192,7 @@ def add_terms(
         add_gram(work, 2 * size, work, size, b, used, sums, used * D + 8)
 
 
-@jit
+@bare
 def mirror(sums: FloatArray, D: int, out: FloatArray) -> None:
     """Add the matrices of which `sums` (jobs, D · D) has the upper halves to `out` (jobs, …).
 
@@ -210,14 +210,14 @@ def mirror(sums: FloatArray, D: int, out: FloatArray) -> None:
                             out[k, j, i] += value
 
 
-@jit
+@bare
 def finish(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) -> None:
     """Project the sums of jobs (jobs, …): `Q Σ w x yᵀ`."""
     for k in range(sums.shape[0]):
         project_out(sums[k], V, D, r, work)
 
 
-@jit
+@bare
 def measure(
     X: FloatArray, b: int, D: int, V: FloatArray, r: int, near: float, Y: FloatArray, at: int,
     stride: int, distances: FloatArray, work: FloatArray,
