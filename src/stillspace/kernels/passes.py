@@ -18,6 +18,7 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import (
     add,
+    all_at_least,
     constant,
     divide,
     finite_or_zero,
@@ -70,22 +71,21 @@ def squares_of(Y: FloatArray, at: int, r: int, b: int) -> Any:
 
 
 @part
-def group_distances(
-    X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float, keep: bool,
-    parts: FloatArray, Y: FloatArray, to: int, b: int, R: FloatArray,
+def near_distances(
+    left: Any, squares: Any, X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float,
+    keep: bool, parts: FloatArray, Y: FloatArray, to: int, b: int, R: FloatArray,
 ) -> Any:  # fmt: skip
-    """Write the scores of eight rows X[at:] to Y[to:] (r, b); return their squared distances.
+    """Return `left`, the squared distances of eight rows X[at:], with those of near rows computed.
 
-    With `keep` a residual that is computed takes the place of its row; without, it goes to R (D).
-    The first 16 entries of R after the row are scratch.
+    `squares` are ‖x‖² of the rows, Y[to:] (r, b) their scores. With `keep` a residual takes the
+    place of its row; without, it goes to R (D). The first 16 entries of R after the row are scratch.
+    Whoever calls this for each group of rows asks `all_at_least` first: compiled code counts
+    references to the arrays here, which takes longer than the scores of narrow rows.
     """
-    squares = group_scores(X, at, D, V, r, parts, Y, to, b)
-    left = subtract(squares, squares_of(Y, to, r, b))
     # 0 + D: a plain number would have its own copy of the function compiled
     first, second = D + 0, D + 8
     store(R, first, left)
     store(R, second, squares)
-    explicit = False
     for i in range(8):
         if not R[first + i] >= near:
             # A row whose squares vanish has the distance 0, also beside a row with a residual:
@@ -94,15 +94,12 @@ def group_distances(
             if R[second + i] != 0.0:
                 target, begin = (X, at + i * D) if keep else (R, 0 * D)
                 square = residual(X, at + i * D, D, V, r, Y, to + i, b, target, begin)
-                explicit = True
             store(parts, 8 * i, square)
-    if explicit:
-        store(R, second, eight_totals(parts, 0 * D))
-        for i in range(8):
-            if not R[first + i] >= near:
-                R[first + i] = R[second + i]
-        left = load(R, first)
-    return left
+    store(R, second, eight_totals(parts, 0 * D))
+    for i in range(8):
+        if not R[first + i] >= near:
+            R[first + i] = R[second + i]
+    return load(R, first)
 
 
 @part
@@ -179,10 +176,13 @@ def add_terms(
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
         bring_rows(chosen, ahead + i, min(ahead + i + 8, stop), first, row_bytes)
-        if kind == SCORES:
-            left = group_scores(X, i * D, D, V, r, parts, work, i, b)
-        else:
-            left = group_distances(X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R)
+        left = squares = group_scores(X, i * D, D, V, r, parts, work, i, b)
+        if kind != SCORES:
+            left = subtract(squares, squares_of(work, i, r, b))
+            if not all_at_least(left, constant(near)):
+                left = near_distances(
+                    left, squares, X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R
+                )
         gain = weigh_group(left, kind, floor, cut, cap, work, i, size, r, b)
         number = add(number, gain)
     sums[used * D] += total(number)
@@ -229,8 +229,11 @@ def measure(
     """
     R, parts = work[: D + 16], work[D + 16 :]
     for i in range(0, b, 8):
-        if len(distances) == 0:
-            group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
-        else:
-            left = group_distances(X, i * D, D, V, r, near, False, parts, Y, at + i, stride, R)
+        squares = group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
+        if len(distances) > 0:
+            left = subtract(squares, squares_of(Y, at + i, r, stride))
+            if not all_at_least(left, constant(near)):
+                left = near_distances(
+                    left, squares, X, i * D, D, V, r, near, False, parts, Y, at + i, stride, R
+                )
             store(distances, at + i, root(larger(left, constant(0.0))))

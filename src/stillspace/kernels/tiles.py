@@ -45,8 +45,10 @@ def group_scores(
         end = begin + CHUNK if begin + CHUNK < D else D
         for x in (at, at + 4 * D):
             p = 0 if x == at else 32
-            for j in range(r):
-                _add_four(X, x, D, V, j * D, begin, end, parts, p + 64 * j)
+            for j in range(0, r - 1, 2):
+                _add_four_by_two(X, x, D, V, j * D, begin, end, parts, p + 64 * j)
+            if r % 2 == 1:
+                _add_four(X, x, D, V, (r - 1) * D, begin, end, parts, p + 64 * (r - 1))
             _add_four_squares(X, x, D, begin, end, parts, p + 64 * r)
     for j in range(r):
         store(Y, to + j * b, eight_totals(parts, 64 * j))
@@ -66,6 +68,33 @@ def eight_totals(parts: FloatArray, at: int) -> Any:
         load(parts, at + 48),
         load(parts, at + 56),
     )
+
+
+@part
+def _add_four_by_two(
+    X: FloatArray, x: int, D: int, V: FloatArray, v: int, begin: int, end: int, parts: FloatArray,
+    to: int,
+) -> None:  # fmt: skip
+    """As `_add_four`, for two components at once: each cell is loaded once for both."""
+    zero = constant(0.0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+    if begin > 0:
+        a, b = load(parts, to), load(parts, to + 8)
+        c, d = load(parts, to + 16), load(parts, to + 24)
+        e, f = load(parts, to + 64), load(parts, to + 72)
+        g, h = load(parts, to + 80), load(parts, to + 88)
+    for k in range(begin, end, 8):
+        v0, v1, at = load(V, v + k), load(V, v + D + k), x + k
+        y = load(X, at)
+        a, e = add(a, multiply(y, v0)), add(e, multiply(y, v1))
+        y = load(X, at + D)
+        b, f = add(b, multiply(y, v0)), add(f, multiply(y, v1))
+        y = load(X, at + 2 * D)
+        c, g = add(c, multiply(y, v0)), add(g, multiply(y, v1))
+        y = load(X, at + 3 * D)
+        d, h = add(d, multiply(y, v0)), add(h, multiply(y, v1))
+    _store_four(parts, to, a, b, c, d)
+    _store_four(parts, to + 64, e, f, g, h)
 
 
 @part

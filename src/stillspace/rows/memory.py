@@ -73,8 +73,9 @@ class MemoryRows:
     """An array's rows, mapped (centred, scaled to the sphere, …) whenever they are read.
 
     Beyond the caller's array this holds one number per row, but for long dense tables; a sketch and
-    a projection hold their narrower rows. `MemoryRows(XT)` takes rows of length at most 1, as columns. `MemoryRows.of(X)`
-    takes an array as it is; its rows have no bound until they go through `Sphere` or `Clip`.
+    a projection hold their narrower rows. `MemoryRows(XT)` takes rows of length at most 1, as
+    columns. `MemoryRows.of(X)` takes an array as it is; its rows have no bound until they go
+    through `Sphere` or `Clip`.
     """
 
     summation = STANDARD
