@@ -78,7 +78,7 @@ def near_distances(
     """Return `left`, the squared distances of eight rows X[at:], with those of near rows computed.
 
     `squares` are ‖x‖² of the rows, Y[to:] (r, b) their scores. With `keep` a residual takes the
-    place of its row; without, it goes to R (D). The first 16 entries of R after the row are scratch.
+    place of its row; without, it goes to R (D). The 16 entries of R after a row are scratch.
     Whoever calls this for each group of rows asks `all_at_least` first: compiled code counts
     references to the arrays here, which takes longer than the scores of narrow rows.
     """
