@@ -26,7 +26,6 @@ register_model: Any = numba.extending.register_model
 __all__ = [
     "LANES",
     "add",
-    "all_at_least",
     "constant",
     "divide",
     "finite_or_zero",
@@ -191,17 +190,6 @@ def _finite_or_zero(_: Any, a: Any) -> Any:  # noqa: ARG001
     return _lanes(_lanes), generate
 
 
-def _all_at_least(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
-    """`all_at_least(a, b)`: whether a ≥ b in every lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        below = builder.fcmp_unordered("<", *args)
-        bits = builder.bitcast(below, ir.IntType(LANES))
-        return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 0))
-
-    return types.boolean(_lanes, _lanes), generate
-
-
 def _where_below(_: Any, a: Any, b: Any, c: Any) -> Any:  # noqa: ARG001
     """`where_below(a, b, c)`: c where a < b, else 0."""
 
@@ -270,7 +258,6 @@ multiply: Callable[..., Any] = _operation("fmul")
 divide: Callable[..., Any] = _operation("fdiv")
 fused: Callable[..., Any] = intrinsic(_fused)
 larger: Callable[..., Any] = intrinsic(_larger)
-all_at_least: Callable[..., bool] = intrinsic(_all_at_least)
 smaller: Callable[..., Any] = intrinsic(_smaller)
 magnitude: Callable[..., Any] = intrinsic(_magnitude)
 root: Callable[..., Any] = intrinsic(_root)

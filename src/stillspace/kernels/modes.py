@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import jit
 from stillspace.kernels.lanes import LANES
 from stillspace.kernels.tiles import add_symmetric
 
 
-@part
+@jit
 def _pair_products(Y: FloatArray, begin: int, end: int, out: FloatArray) -> None:
     """Write `y_i y_j/‖y‖` (pairs, b), i ≤ j, those of i < j times √2, for columns of Y (r, …).
 

@@ -15,10 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, part
 from stillspace.kernels.lanes import (
     add,
-    all_at_least,
     constant,
     divide,
     finite_or_zero,
@@ -71,21 +70,22 @@ def squares_of(Y: FloatArray, at: int, r: int, b: int) -> Any:
 
 
 @part
-def near_distances(
-    left: Any, squares: Any, X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float,
-    keep: bool, parts: FloatArray, Y: FloatArray, to: int, b: int, R: FloatArray,
+def group_distances(
+    X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float, keep: bool,
+    parts: FloatArray, Y: FloatArray, to: int, b: int, R: FloatArray,
 ) -> Any:  # fmt: skip
-    """Return `left`, the squared distances of eight rows X[at:], with those of near rows computed.
+    """Write the scores of eight rows X[at:] to Y[to:] (r, b); return their squared distances.
 
-    `squares` are ‖x‖² of the rows, Y[to:] (r, b) their scores. With `keep` a residual takes the
-    place of its row; without, it goes to R (D). The 16 entries of R after a row are scratch.
-    Whoever calls this for each group of rows asks `all_at_least` first: compiled code counts
-    references to the arrays here, which takes longer than the scores of narrow rows.
+    With `keep` a residual that is computed takes the place of its row; without, it goes to R (D).
+    The first 16 entries of R after the row are scratch.
     """
+    squares = group_scores(X, at, D, V, r, parts, Y, to, b)
+    left = subtract(squares, squares_of(Y, to, r, b))
     # 0 + D: a plain number would have its own copy of the function compiled
     first, second = D + 0, D + 8
     store(R, first, left)
     store(R, second, squares)
+    explicit = False
     for i in range(8):
         if not R[first + i] >= near:
             # A row whose squares vanish has the distance 0, also beside a row with a residual:
@@ -94,12 +94,15 @@ def near_distances(
             if R[second + i] != 0.0:
                 target, begin = (X, at + i * D) if keep else (R, 0 * D)
                 square = residual(X, at + i * D, D, V, r, Y, to + i, b, target, begin)
+                explicit = True
             store(parts, 8 * i, square)
-    store(R, second, eight_totals(parts, 0 * D))
-    for i in range(8):
-        if not R[first + i] >= near:
-            R[first + i] = R[second + i]
-    return load(R, first)
+    if explicit:
+        store(R, second, eight_totals(parts, 0 * D))
+        for i in range(8):
+            if not R[first + i] >= near:
+                R[first + i] = R[second + i]
+        left = load(R, first)
+    return left
 
 
 @part
@@ -150,7 +153,7 @@ def weigh_group(
     return number
 
 
-@jit
+@bare
 def add_terms(
     X: FloatArray, b: int, D: int, V: FloatArray, r: int, used: int, kind: int, near: float,
     floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray, chosen: IntArray,
@@ -163,26 +166,23 @@ def add_terms(
     `Σ min(‖Qx‖, cut)`. Scores: `Σ yyᵀ`, y cut to norm 1. Moment: `Σ xxᵀ` to `sums` (D, D), on and
     above the diagonal; nothing else is used.
 
-    `used` is r or r + 1, an even number. `sums` holds (used, D), 8 places for the number,
-    (used, used) and 8 more. `work` holds what `weigh_group` says, each (used, b) and zero beyond r;
+    `used` is r or r + 1, an even number; for the moment, how many columns are not filled up. `sums`
+    holds (used, D), 8 places for the number, (used, used) and 8 more. `work` holds what `weigh_group` says, each (used, b) and zero beyond r;
     then D + 16 entries for a row; then 64 (r + 1) for parts. What follows `sums` is the next block,
     for `bring_rows`.
     """
     if kind == MOMENT:
         bring_rows(chosen, ahead, min(ahead + b, stop), first, row_bytes)
-        add_square(X, b, D, sums)
+        add_square(X, b, D, used, sums)
         return
     number, size = constant(0.0), used * b
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
         bring_rows(chosen, ahead + i, min(ahead + i + 8, stop), first, row_bytes)
-        left = squares = group_scores(X, i * D, D, V, r, parts, work, i, b)
-        if kind != SCORES:
-            left = subtract(squares, squares_of(work, i, r, b))
-            if not all_at_least(left, constant(near)):
-                left = near_distances(
-                    left, squares, X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R
-                )
+        if kind == SCORES:
+            left = group_scores(X, i * D, D, V, r, parts, work, i, b)
+        else:
+            left = group_distances(X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R)
         gain = weigh_group(left, kind, floor, cut, cap, work, i, size, r, b)
         number = add(number, gain)
     sums[used * D] += total(number)
@@ -192,7 +192,7 @@ def add_terms(
         add_gram(work, 2 * size, work, size, b, used, sums, used * D + 8)
 
 
-@jit
+@bare
 def mirror(sums: FloatArray, D: int, out: FloatArray) -> None:
     """Add the matrices of which `sums` (jobs, D · D) has the upper halves to `out` (jobs, …).
 
@@ -210,14 +210,14 @@ def mirror(sums: FloatArray, D: int, out: FloatArray) -> None:
                             out[k, j, i] += value
 
 
-@jit
+@bare
 def finish(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) -> None:
     """Project the sums of jobs (jobs, …): `Q Σ w x yᵀ`."""
     for k in range(sums.shape[0]):
         project_out(sums[k], V, D, r, work)
 
 
-@jit
+@bare
 def measure(
     X: FloatArray, b: int, D: int, V: FloatArray, r: int, near: float, Y: FloatArray, at: int,
     stride: int, distances: FloatArray, work: FloatArray,
@@ -229,11 +229,8 @@ def measure(
     """
     R, parts = work[: D + 16], work[D + 16 :]
     for i in range(0, b, 8):
-        squares = group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
-        if len(distances) > 0:
-            left = subtract(squares, squares_of(Y, at + i, r, stride))
-            if not all_at_least(left, constant(near)):
-                left = near_distances(
-                    left, squares, X, i * D, D, V, r, near, False, parts, Y, at + i, stride, R
-                )
+        if len(distances) == 0:
+            group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
+        else:
+            left = group_distances(X, i * D, D, V, r, near, False, parts, Y, at + i, stride, R)
             store(distances, at + i, root(larger(left, constant(0.0))))
