@@ -196,8 +196,8 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + self.rounding",
-        "return self.rounding",
+        "return self._bounds.event(sigma, self.query.noise.slack(sigma) + self.rounding)",
+        "return self._bounds.event(sigma, self.rounding)",
         tests=("tests/test_release.py",),
     ),
     Mutant(

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from stillspace.kernels.jobs import ORTHONORMAL, measured, near_of
-from stillspace.kernels.reference import projected
+from stillspace.kernels.jobs import ORTHONORMAL, near_of
+from stillspace.kernels.measuring import measured
 from stillspace.parts.queries import PRIVATE_NEAR, Curvature, Glad
 from stillspace.plans.release import Draw, JointRelease, Release
 from stillspace.rows import STANDARD, MemoryRows
 from tests.conftest import random_basis
+from tests.kernels.reference import projected
 
 D, R = 40, 4
 

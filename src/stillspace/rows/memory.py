@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.jobs import Measure, Runs, Span, filled
+from stillspace.kernels.jobs import Runs, Span, filled
+from stillspace.kernels.measuring import Measure
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.maps import (
     BLOCK_CELLS,
@@ -73,8 +74,9 @@ class MemoryRows:
     """An array's rows, mapped (centred, scaled to the sphere, …) whenever they are read.
 
     Beyond the caller's array this holds one number per row, but for long dense tables; a sketch and
-    a projection hold their narrower rows. `MemoryRows(XT)` takes rows of length at most 1, as columns. `MemoryRows.of(X)`
-    takes an array as it is; its rows have no bound until they go through `Sphere` or `Clip`.
+    a projection hold their narrower rows. `MemoryRows(XT)` takes rows of length at most 1, as
+    columns. `MemoryRows.of(X)` takes an array as it is; its rows have no bound until they go
+    through `Sphere` or `Clip`.
     """
 
     summation = STANDARD
@@ -130,7 +132,6 @@ class MemoryRows:
         return rows.through(Sphere() if norm_bound is None else Clip(norm_bound))
 
     def through(self, row_map: RowMap) -> MemoryRows:
-        """Return the rows behind a row map."""
         if isinstance(row_map, Affine):
             return self._scaled(row_map)
         if isinstance(row_map, Sphere | Clip):

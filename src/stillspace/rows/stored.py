@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import fill, jobs, storage
+from stillspace.kernels import fill, jobs, measuring, storage
 from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
@@ -162,7 +162,7 @@ class Stored(Protocol):
         """Add the terms of some jobs, each to its own sum."""
 
     def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+        self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
     ) -> tuple[FloatArray, FloatArray]:
         """Return scores (r, b) and distances (b), or no distances, of a run of blocks."""
 
@@ -206,10 +206,10 @@ class _Loaded(ABC):
         jobs.add_rows(*self.loader, terms, scaling.cells, compiled(factors), runs)
 
     def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+        self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
     ) -> tuple[FloatArray, FloatArray]:
         """Return scores and distances of a run of blocks."""
-        return jobs.measure_rows(*self.loader, wanted, scaling.cells, compiled(factors), span)
+        return measuring.measure_rows(*self.loader, wanted, scaling.cells, compiled(factors), span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +285,12 @@ class LoadedFirst(ABC):
             adder.finish()
 
     def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+        self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
     ) -> tuple[FloatArray, FloatArray]:
         """Return scores and distances of a run of blocks."""
         X = np.empty((span.stop - span.start, self.shape[1]))
         self.load(span.chosen, span.start, scaling, factors, X)
-        return jobs.measured(X.T, *wanted)
+        return measuring.measured(X.T, *wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +309,10 @@ class FilledRows(LoadedFirst):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, D)."""
         return self.source.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Float64."""
         return np.dtype(np.float64)
 
     def load(
