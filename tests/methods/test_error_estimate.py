@@ -111,4 +111,4 @@ def test_reasons_are_told():
 def test_a_released_centre_is_named():
     X = uneven_table(4000, np.random.default_rng(3)) + 5.0
     fit = PrivatePCA(2, epsilon=2.0, center="private", scale="private").fit(X)
-    assert fit.error_meaning_.endswith("count as they were released.")
+    assert "count as they were released. What their own noise adds" in fit.error_meaning_

@@ -37,7 +37,7 @@ from stillspace.exceptions import (
     LeftOutWarning,
     SeededNoiseWarning,
 )
-from stillspace.methods.newton.routes import MISSING_CELLS, error_in_words
+from stillspace.methods.newton.routes import MISSING_CELLS, RELEASED_UNITS, error_in_words
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.plans.fixed import fingerprint
 from stillspace.plans.release import ROW_MARGIN
@@ -207,7 +207,7 @@ class PrivateEstimator(SubspaceEstimator):
         if isnan(self.error_estimate_):
             return words
         if found:
-            words += " The centre and the scale count as they were released."
+            words += RELEASED_UNITS
         methods = [getattr(stage.plan, "method", None) for stage in stages]
         if any(getattr(method, "affine", None) is not None for method in methods):
             words += MISSING_CELLS

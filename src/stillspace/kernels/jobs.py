@@ -196,7 +196,8 @@ class Adder:
         size = D * D if terms.kind == MOMENT else used * D + filled(used * used) + 16
         self.sums = lines(len(self._terms.out) * size).reshape(-1, size)
         """One row per job."""
-        facts = (self._V, r, used, terms.kind, near, terms.floor, terms.cut, terms.cap)
+        first = filled(columns) if terms.kind == MOMENT else used
+        facts = (self._V, r, first, terms.kind, near, terms.floor, terms.cut, terms.cap)
         self.arguments: tuple[Any, ...] = (D, *facts, work)
         """What the compiled function takes beside the rows, before the sums of a job."""
 

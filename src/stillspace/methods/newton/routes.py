@@ -24,6 +24,10 @@ _NEWTON = (
     "noise. It does not contain the sampling error of the rows, and it cannot see that a fit went "
     "to a wrong subspace."
 )
+RELEASED_UNITS = (
+    " The centre and the scale count as they were released. What their own noise adds is not "
+    "counted, and is often the larger part."
+)
 MISSING_CELLS = (
     " It holds for tables without missing cells. Such cells are filled from the subspace itself: "
     "if 5 % of the cells are missing, the error may be several times as large; if 15 %, it is at "
