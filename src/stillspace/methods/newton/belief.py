@@ -14,16 +14,18 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
+from stillspace.methods.newton.spread import Across
 from stillspace.parts.geometry import polar
 from stillspace.plans.adaptive import Answer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Belief:
-    """The point V (D, r), its error's covariance P (r, r), and the curvature."""
+    """The point V (D, r), its error's covariance P, and the curvature."""
 
     V: FloatArray
     P: FloatArray
+    """(k + 1, r, r): along the k leading directions across the subspace, and along each other."""
     s: float
     """Trace of the curvature."""
     v: float
@@ -40,15 +42,16 @@ class Belief:
     variance: float = 0.0
     """Weighed sum of the variances of an entry of their noise."""
     gain: FloatArray | None = None
-    """K of the last step."""
+    """(k + 1, r, r), K of the last step."""
     H: FloatArray | None = None
     """The curvature, if it is computed already."""
+    across: Across = Across()
     rule: NewtonRule = NEWTON_RULE
 
     @property
     def weakest(self) -> float:
         """The smallest eigenvalue of the curvature, at most: three standard deviations above."""
-        r = len(self.P)
+        r = self.V.shape[1]
         if self.weight == 0.0:
             return self.s / r
         noise = sqrt(r * self.variance) / self.weight
@@ -57,17 +60,23 @@ class Belief:
 
     @classmethod
     def at(
-        cls, V: FloatArray, variance: float, part: float, rule: NewtonRule = NEWTON_RULE
+        cls, V: FloatArray, P: FloatArray, part: float, across: Across, rule: NewtonRule
     ) -> Belief:
-        """Start at V with an error of the given variance in each entry."""
-        r = V.shape[1]
-        P = variance * np.eye(r)
-        shape = np.zeros((r, r))
-        return cls(V, P, rule.first_curvature, 1.0, part, rule.first_cap, shape, rule=rule)
+        """Start at V with an error of the given covariance."""
+        shape = np.zeros((V.shape[1], V.shape[1]))
+        start = rule.first_curvature, 1.0, part, rule.first_cap
+        return cls(V, P, *start, shape, across=across, rule=rule)
 
     def reopened(self, variance: float) -> Belief:
         """Return the belief with more doubt about V."""
-        return replace(self, P=self.P + variance * np.eye(len(self.P)))
+        return replace(self, P=self.P + variance * np.eye(self.V.shape[1]))
+
+    @property
+    def error(self) -> float:
+        """The trace of the error's covariance over all directions."""
+        D, r = self.V.shape
+        each = np.einsum("ijj->i", self.P)
+        return float(each[:-1].sum() + (D - r - len(each) + 1) * each[-1])
 
     def after(self, answers: tuple[Answer, ...]) -> tuple[Belief, float]:
         """Return the belief after a pass, and how many standard deviations the gradient is off 0.
@@ -80,18 +89,19 @@ class Belief:
         if len(answers) > 2:
             updated = updated._shaped(answers[2])
         H, P, sigma = updated.curvature, self.P, gradient.sd
-        r = len(P)
+        r = len(H)
+        C = self.across.curvatures(H, self.rule.least_shape)
         # not solve: whatever was released, there must be an answer
-        K = np.linalg.lstsq(H @ P @ H + sigma**2 * np.eye(r), H @ P)[0]
-        left = P - P @ H @ K
-        left = (left + left.T) / 2.0
+        K = np.linalg.pinv(C @ P @ C + sigma**2 * np.eye(r), hermitian=True) @ C @ P
+        left = P - P @ C @ K
+        left = (left + left.transpose(0, 2, 1)) / 2.0
         cap = updated.part / updated.s
         updated = replace(
             updated,
-            V=polar(self.V + G @ K),
+            V=polar(self.V + self.across.steps(G, K)),
             P=left,
             cap=float(np.clip(cap, self.rule.least_cap, self.rule.largest_cap)),
-            gain=np.asarray(K, dtype=np.float64),
+            gain=K,
             H=H,
         )
         free = (len(self.V) - r) * r
@@ -112,7 +122,7 @@ class Belief:
 
         Its trace is s·cap, which changes from step to step.
         """
-        r, trace = len(self.P), self.s * self.cap
+        r, trace = len(self.shape), self.s * self.cap
         traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
         return replace(
             self,
@@ -125,7 +135,7 @@ class Belief:
     @property
     def curvature(self) -> FloatArray:
         """H of trace s, shaped as far as the matrices stand out of their noise."""
-        r = len(self.P)
+        r = len(self.shape)
         if self.H is not None:
             return self.H
         if self.weight == 0.0:

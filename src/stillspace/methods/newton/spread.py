@@ -1,14 +1,14 @@
-"""How far the steps' answer is spread by their noise: the estimate of the error (docs/newton.md).
+"""The directions across the subspace: the curvature along each of them, and the noise's spread.
 
-`Belief` treats all directions across the subspace alike. A real table has some with much more
-variance than others, and there the curvature is smaller, the gains are too small and the start is
-forgotten more slowly. `Spread` follows the error along each direction by itself, with the gains
-that were used. It changes no step: it only says how far off the answer is.
+A real table has directions across the subspace with much more variance than others. There the mean
+distance is flatter than its mean curvature says. `Across` tells the steps how much flatter, for the
+leading ones of these directions. `Spread` follows what noise makes of the error along all of them,
+with the gains that were used. It changes no step: it only says how far off the answer is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import log, pi, sqrt
 
 import numpy as np
@@ -21,15 +21,66 @@ NODES = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
-    """The covariance of the error along each direction across the subspace.
+class Across:
+    """What is known of the leading directions across the subspace, and of all others as one.
 
     Let y_j be a row's coordinates in the subspace, z_i those across it, d² = Σ z_i². Along the
     rotation of direction j towards i the second derivative of d is
     `(y_j² (1 − z_i²/d²) − z_i²)/d`. If the z of a row follow an elliptical law, the mean of this is
     `(1 − g_i) H_jj − e_i E[d]`, with H the mean of yyᵀ/d, `g_i = E[z_i²/d³]/E[1/d]` and
-    `e_i = E[z_i²/d]/E[d]`. Both follow from the eigenvalues across the subspace.
+    `e_i = E[z_i²/d]/E[d]`. Both follow from the eigenvalues across the subspace. With one
+    direction across, d = |z| has no such derivative at 0, and H counts as it is.
     """
+
+    leading: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    """(D, k), or empty."""
+    near: FloatArray = field(default_factory=lambda: np.zeros(1))
+    """(k + 1,), g_i of the leading directions, and the mean of the others."""
+    far: FloatArray = field(default_factory=lambda: np.zeros(1))
+    """(k + 1,), e_i likewise."""
+
+    @classmethod
+    def of(cls, leading: FloatArray, spread: Spread) -> Across:
+        """Take the k leading directions across the subspace, whose spread this is."""
+        k = leading.shape[1]
+        if len(spread.near) < 2:
+            return cls()
+        return cls(leading, *(_first(part, k) for part in (spread.near, spread.far)))
+
+    def curvatures(self, H: FloatArray, least: float) -> FloatArray:
+        """Return the curvature (k + 1, r, r) along each direction, at least a part of H."""
+        values, U = np.linalg.eigh(H)
+        each = np.outer(1.0 - self.near, values) - self.far[:, None] * _distance(H)
+        return np.asarray(np.maximum(each, least * values)[:, None, :] * U @ U.T)
+
+    def steps(self, G: FloatArray, gains: FloatArray) -> FloatArray:
+        """Return the step (D, r) for a gradient, given the gains along each direction."""
+        step = np.asarray(G @ gains[-1])
+        if len(gains) > 1:
+            along = self.leading.T @ G
+            step += self.leading @ np.einsum("ij,ijk->ik", along, gains[:-1] - gains[-1])
+        return step
+
+    def every(self, gains: FloatArray, count: int) -> FloatArray:
+        """Return the gains along all `count` directions across the subspace."""
+        others = np.repeat(gains[-1:], count - len(gains) + 1, axis=0)
+        return np.concatenate([gains[:-1], others])
+
+
+def _first(values: FloatArray, k: int) -> FloatArray:
+    """Return the first k, and the mean of the others."""
+    return np.append(values[:k], values[k:].mean() if len(values) > k else 0.0)
+
+
+def _distance(H: FloatArray) -> float:
+    """Return E[d]: E[1/d] − E[d] = s on the sphere, and this is right where d hardly varies."""
+    s = float(np.trace(H))
+    return (sqrt(s * s + 4.0) - s) / 2.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """The covariance of the error along each direction across the subspace (see `Across`)."""
 
     near: FloatArray
     """(D − r,), g_i."""
@@ -48,9 +99,10 @@ class Spread:
         return cls(*elliptical_parts(rest), each[:, :, None] * np.eye(each.shape[1]))
 
     def after(self, H: FloatArray, K: FloatArray, sd: float) -> Spread:
-        """Return the spread after a step with curvature H, gain K and noise `sd` per entry."""
+        """Return the spread after a step with curvature H, gains K and noise `sd` per entry."""
         kept = np.eye(len(H)) - self._curvatures(H) @ K
-        moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + sd**2 * (K.T @ K)
+        noise = sd**2 * (K.transpose(0, 2, 1) @ K)
+        moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + noise
         return replace(self, covariances=moved)
 
     def flattest(self, H: FloatArray) -> float:
@@ -61,11 +113,8 @@ class Spread:
 
     def _curvatures(self, H: FloatArray) -> FloatArray:
         """Return the curvature along each direction, (D − r, r, r)."""
-        s = float(np.trace(H))
-        # E[1/d] − E[d] = s on the sphere; this is E[d] where d hardly varies
-        distance = (sqrt(s * s + 4.0) - s) / 2.0
         near, far = self.near[:, None, None], self.far[:, None, None]
-        return np.asarray((1.0 - near) * H - far * distance * np.eye(len(H)))
+        return np.asarray((1.0 - near) * H - far * _distance(H) * np.eye(len(H)))
 
     @property
     def error(self) -> float:
