@@ -123,14 +123,14 @@ UNITS = [
     Mutant(
         "a mean that the other rows cannot have counts",
         LOOKS,
-        "if 0.75 * of_mean > inside + 6.0 * moment.sd:",
+        "if self.rule.excess * of_mean > inside + self.rule.sure * moment.sd:",
         "if False:",
         LOOK,
     ),
     Mutant(
         "noise makes a direction without variance natural",
         LOOKS,
-        "if 0.75 * of_mean > inside + 6.0 * moment.sd:",
+        "if self.rule.excess * of_mean > inside + self.rule.sure * moment.sd:",
         "if of_mean > inside:",
         LOOK,
     ),

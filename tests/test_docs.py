@@ -5,6 +5,7 @@ Blocks of one page share their names, in the order of the page. Lines of `sh` bl
 """
 
 import re
+import runpy
 import shlex
 import warnings
 from pathlib import Path
@@ -82,3 +83,15 @@ def test_every_page_is_in_the_table_of_contents():
     pages = {p for p in pages if not p.startswith(("gallery/", "generated/"))}
     assert pages - listed == {"index"}
     assert listed - pages == {"api", "gallery/index"}
+
+
+def test_every_constant_stands_in_the_documentation():
+    """All fields of all rules, with their values and reasons, on the page of each rule."""
+    names = runpy.run_path(str(ROOT / "docs" / "constants.py"))
+    for rule, name in names["RULES"].items():
+        page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        assert names["written"](page, rule) == page, f"{rule.__name__}: run docs/constants.py"
+    known = {rule.__name__ for rule in names["RULES"]}
+    for path in (ROOT / "src" / "stillspace" / "methods").rglob("*.py"):
+        rules = re.findall(r"^class (\w+Rule)\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(rules) <= known, path

@@ -10,6 +10,7 @@ from stillspace.datasets import make_haystack
 from stillspace.exceptions import LedgerError
 from stillspace.methods import pair_lengths
 from stillspace.methods.pair_lengths import (
+    PAIR_LENGTH_RULE,
     PairLengths,
     _counts,
     _narrow,
@@ -36,7 +37,7 @@ BUDGET = {"epsilon": 6.0, "delta": 1e-6}
 """With system noise: the place of the cut and what is decided in `FAR` and `clusters` then lie five
 standard deviations or more from the other side (at ε = 2 they go wrong once in a hundred fits)."""
 NOWHERE = np.zeros((1, 1))
-BINS = len(_narrow(0)) + 1
+BINS = len(_narrow(0, PAIR_LENGTH_RULE)) + 1
 
 
 def far(n=8000, D=12, r=2, share=0.6, distance=5.0, seed=0):
@@ -70,7 +71,7 @@ def clusters(n=8000, D=12):
 # --- the counts ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("edges", [_wide(), _narrow(128), _narrow(126)])
+@pytest.mark.parametrize("edges", [_wide(), *(_narrow(at, PAIR_LENGTH_RULE) for at in (128, 126))])
 def test_counts_are_those_of_the_lengths(rng, edges):
     """Recomputed by other means; zero differences and rows that are no numbers count nowhere."""
     X = rng.standard_normal((2001, 5)) * 2.0 ** rng.uniform(-30, 30, (2001, 1))
@@ -89,7 +90,7 @@ def test_one_row_moves_two_counts_by_one():
     """Every row of a small table replaced, by rows of all lengths."""
     rng = np.random.default_rng(0)
     X, pairs = rng.standard_normal((65, 3)), draw_pairs(65, rng)
-    for edges in (_wide(), _narrow(126)):
+    for edges in (_wide(), _narrow(126, PAIR_LENGTH_RULE)):
         query = _counts(edges)
         total = MemoryRows.prepare(X, pairs=pairs).through(Lengths()).add(query, NOWHERE, None)
         assert total.sum() == 32
@@ -267,7 +268,7 @@ def test_the_noise_of_the_counts_is_as_large_as_stated():
     nothing = MemoryRows.prepare(np.zeros((500, 40)))
     for _ in range(10):
         run(stage.plan, nothing, rng, witness=seen.append)
-    for which, part in ((0, pair_lengths.RULE.wide_part), (1, pair_lengths.RULE.narrow_part)):
+    for which, part in ((0, PAIR_LENGTH_RULE.wide_part), (1, PAIR_LENGTH_RULE.narrow_part)):
         noise = np.concatenate([s.released.ravel() * 500 for s in seen[which::2]])
         sigma = seen[which].release.sigma(0)
         share = SHARES.pair_lengths * part
@@ -284,7 +285,7 @@ def test_the_second_moment_of_short_pairs_has_the_noise_that_is_stated(monkeypat
         pair_lengths, "holds_subspace", lambda *args, **_: seen.append(args) or True
     )
     found = run(stage.plan, rows, secure_generator(), witness=shown.append)
-    ((moment, sd, r),) = seen
+    ((moment, sd, r, _),) = seen
     assert r == 2
     (leave_out,) = found.through
     assert 2.0 < leave_out.length == found.facts["pair_cut"] < 4.5

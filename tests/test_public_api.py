@@ -141,6 +141,15 @@ def test_importing_the_package_imports_no_third_party_module():
     assert not found & {"numpy", "scipy", "sklearn", "numba", "randomgen", "matplotlib", "typer"}
 
 
+def test_private_estimators_load_without_the_search_of_robust_ones():
+    code = (
+        "import sys; from stillspace import PrivateRobustPCA; "
+        "print([name for name in sys.modules if name.startswith('stillspace.search')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_readme_examples_run_and_their_figures_hold(capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     units, example, *_ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)

@@ -1,7 +1,7 @@
 """Real tables in `benchmarks/utility`: methods of others against independent formulas, the page."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf, sqrt
 
 import numpy as np
@@ -251,6 +251,16 @@ def test_every_method_runs_on_a_table(method: str, little):
     assert found["kappa"] == pytest.approx(kappa(3000, 5, 4.0))
     least = 0.0 if method == "as it is" else 0.9
     assert least <= found["captured"][0] < 1.1
+
+
+@pytest.mark.parametrize("change", ["StandardiserRule.most_kept=9", "LookRule.moment_share=.3"])
+def test_a_constant_can_be_varied(change: str, little):
+    fit = TableFit("a/b", planted.CLEAN, "default", 4.0, 1)
+    assert replace(fit, change=change).compute()["d2"] != fit.compute()["d2"]
+    with pytest.raises(ValueError, match="changes nothing"):
+        replace(fit, change="MedianRule.steps=3").compute()
+    with pytest.raises(SystemExit):
+        command.parse(["--vary", "cut=4"])
 
 
 def test_success_is_twice_the_clean_error_and_a_little():

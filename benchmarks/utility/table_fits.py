@@ -30,6 +30,7 @@ from benchmarks.utility.cells import Result, label, sources, timed
 from benchmarks.utility.planted import CLEAN, plant
 from benchmarks.utility.problems import DELTA
 from benchmarks.utility.tables_real import Frame, load, sphered
+from benchmarks.utility.vary import varying
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
 from stillspace._typing import FloatArray
 from stillspace.metrics import subspace_error
@@ -215,6 +216,8 @@ class TableFit:
     r: int = R
     rows: int | None = None
     """A random choice of so many rows in place of all."""
+    change: str = ""
+    """Another constant, such as "NewtonRule.cut=4"; only of fits by this library."""
 
     @property
     def cost(self) -> float:
@@ -236,7 +239,8 @@ class TableFit:
         pca = top_eigenvectors(task.frame.moment, self.r)
         for i in range(self.count):
             seed = seed_from(self.table, self.kind, self.method, i)
-            W, said = METHODS[self.method](task, seed)
+            with varying(self.change):
+                W, said = METHODS[self.method](task, seed)
             found["captured"].append(task.frame.captured(W))
             found["d2"].append(subspace_error(W.T, task.frame.V.T))
             found["d2 to PCA"].append(subspace_error(W.T, pca.T))

@@ -29,9 +29,9 @@ __all__ = [
 _HOMES = {
     "Budget": "stillspace.privacy",
     "Guarantee": "stillspace.privacy",
-    "PrivatePCA": "stillspace.estimators",
-    "PrivateRobustPCA": "stillspace.estimators",
-    "RobustPCA": "stillspace.estimators",
+    "PrivatePCA": "stillspace.estimators.private",
+    "PrivateRobustPCA": "stillspace.estimators.private",
+    "RobustPCA": "stillspace.estimators.robust",
     "check_pipeline": "stillspace.pipelines",
     "register_recipe": "stillspace.extending",
 }

@@ -18,8 +18,8 @@ from scipy.optimize import brentq
 from stillspace._checks import LARGEST_EPSILON, default_delta, described, is_word_of
 from stillspace._typing import FloatArray
 from stillspace.methods.newton import NEWTON_RULE
-from stillspace.methods.outlier_look import STANDARD
-from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of, standardiser_share
+from stillspace.methods.outlier_look import LOOK_RULE
+from stillspace.methods.standardiser import STANDARDISER_RULE, kappa_of
 from stillspace.privacy import Relation, mu_from_budget
 from stillspace.privacy.events import RELATIONS
 
@@ -105,7 +105,8 @@ class Prediction:
             return f"found privately, with {self.units_share:.0%} of μ² (κ = {kappa:.3g})."
         return (
             f"this table is too small to find them privately (κ = μn/√D is {kappa:.3g}, and "
-            f"{SAFE_KAPPA:g} is needed): give public numbers, or it is taken as it is."
+            f"{STANDARDISER_RULE.safe_kappa:g} is needed): give public numbers, or it is taken "
+            "as it is."
         )
 
     def __str__(self) -> str:
@@ -173,16 +174,16 @@ epsilon ≈ 2.9 is needed.
     replaced = relation == "replace-one"
     gradient, moment = (2.0, sqrt(2.0)) if replaced else (1.0, 1.0)
     public_kappa = kappa_of(mu, n, D)
-    found = not known_units and public_kappa >= SAFE_KAPPA
-    units_share = standardiser_share(public_kappa) if found else 0.0
+    found = not known_units and public_kappa >= STANDARDISER_RULE.safe_kappa
+    units_share = STANDARDISER_RULE.share_of(public_kappa) if found else 0.0
     n_mu = n * mu * sqrt(1.0 - units_share)
     inliers = _Inliers.of(r, inlier_anisotropy, max(inlier_noise, LEAST_NOISE))
     table = _SpikedMoment.of(n, D, inliers, inlier_share)
     unit = moment / sqrt(2.0) / n_mu  # noise of private PCA between two directions
     kappa = float(table.gaps[-1]) / (unit * sqrt(D))
     pca = table.pca_error(unit)
-    start = max(STANDARD.moment_share, NEWTON_RULE.top_up / max(kappa, 1e-9) ** 2)
-    start += STANDARD.modes_share + STANDARD.angles_share
+    start = max(LOOK_RULE.moment_share, NEWTON_RULE.top_up / max(kappa, 1e-9) ** 2)
+    start += LOOK_RULE.modes_share + LOOK_RULE.angles_share
     left = LATE_PART * (
         1.0 - start - NEWTON_RULE.scalar_share - (NEWTON_RULE.matrix_share if r > 1 else 0.0)
     )

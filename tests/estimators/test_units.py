@@ -8,7 +8,7 @@ import pytest
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import AsItIsWarning
-from stillspace.methods.standardiser import SAFE_KAPPA, Standardiser, kappa_of
+from stillspace.methods.standardiser import STANDARDISER_RULE, Standardiser, kappa_of
 from stillspace.metrics import subspace_error
 from stillspace.privacy import mu_from_budget
 
@@ -54,8 +54,9 @@ def test_a_table_with_units_and_means_is_right_without_options(estimator, table)
 @pytest.mark.parametrize("estimator", PRIVATE)
 def test_public_facts_decide_whether_units_are_found(estimator, table, tmp_path):
     X, mu = table[0], mu_from_budget(1.0, 1e-6)
-    enough = int(np.ceil(SAFE_KAPPA * np.sqrt(X.shape[1]) / mu))
-    assert kappa_of(mu, enough, X.shape[1]) >= SAFE_KAPPA > kappa_of(mu, enough - 1, X.shape[1])
+    enough = int(np.ceil(STANDARDISER_RULE.safe_kappa * np.sqrt(X.shape[1]) / mu))
+    kappas = [kappa_of(mu, n, X.shape[1]) for n in (enough - 1, enough)]
+    assert kappas[0] < STANDARDISER_RULE.safe_kappa <= kappas[1]
     fit = silently(estimator(2, delta=1e-6), X[:enough])
     assert stages(fit)[0] == "StandardiseStage"
     budget = Budget(tmp_path / "ledger", epsilon=5.0, delta=1e-4)

@@ -29,3 +29,23 @@ def test_kernels_run_where_no_cache_can_be_written(tmp_path):
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "42", done.stderr
+
+
+def test_cached_code_is_loaded_without_the_tables_of_the_compiler(tmp_path):
+    """And what is not cached is compiled after it, in the same process."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport numpy as np\nfrom stillspace.kernels.jit import jit\n"
+        "@jit\ndef doubled(x):\n    y = np.empty(2)\n    y[:] = 2.0 * x[3]\n    return y\n"
+        "tables = 'numba.np.arraymath'\n"
+        "print(doubled(np.arange(4.0)), tables in sys.modules, end=' ')\n"
+        "if len(sys.argv) > 1: print(doubled(np.arange(4)), tables in sys.modules)\n"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    runs = [
+        subprocess.run(
+            [sys.executable, script, *more], env=env, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for more in ([], ["more"])
+    ]
+    assert runs == ["[6. 6.] True", "[6. 6.] False [6. 6.] True"]

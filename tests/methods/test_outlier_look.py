@@ -12,7 +12,7 @@ from stillspace._frozen import FrozenArray
 from stillspace.datasets import make_haystack
 from stillspace.exceptions import LeftOutWarning
 from stillspace.methods.outlier_look import (
-    STANDARD,
+    LOOK_RULE,
     OutlierLook,
     Screening,
     UnitsAgain,
@@ -24,7 +24,7 @@ from stillspace.methods.outlier_look.caps import LeftOut
 from stillspace.methods.outlier_look.method import Angles, Modes, Rest
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.stages import SubspaceStage
-from stillspace.methods.standardiser import LARGEST_SCALE, Standardiser, standardiser_share
+from stillspace.methods.standardiser import LARGEST_SCALE, STANDARDISER_RULE, Standardiser
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import FourthMoment
@@ -36,7 +36,7 @@ from stillspace.rows import Affine, Caps, Fill, MemoryRows, Sphere, Without, thr
 from stillspace.run import run
 from tests.conftest import random_basis, unit_rows
 
-BINS = STANDARD.bins
+BINS = LOOK_RULE.bins
 
 
 # --- modes ----------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_a_group_behind_an_empty_ring_is_found_with_its_share(rng):
         weighted(np.concatenate([body, angles]))
         for angles in (group, 180 - group, np.where(rng.random(2000) < 0.5, group, 180 - group))
     )
-    gaps = clear_gaps(np.array([one, other, both, weighted(body)]), 1e-3, 10_000, STANDARD, 2)
+    gaps = clear_gaps(np.array([one, other, both, weighted(body)]), 1e-3, 10_000, LOOK_RULE, 2)
     assert [(gap.at, gap.side) for gap in gaps] == [(0, 1), (1, -1), (2, 0)]
     for gap in gaps:
         assert gap.share == pytest.approx(0.2, abs=0.003)
@@ -97,24 +97,24 @@ def test_a_line_is_no_outlier_where_one_component_is_sought(rng):
     body = np.degrees(np.arccos(np.clip(0.3 * rng.standard_normal(8000), -0.6, 0.6)))
     group = rng.uniform(2, 9, 2000)
     both = weighted(np.concatenate([body, np.where(rng.random(2000) < 0.5, group, 180 - group)]))
-    assert clear_gaps(both[None], 1e-3, 10_000, STANDARD, 1) == []
+    assert clear_gaps(both[None], 1e-3, 10_000, LOOK_RULE, 1) == []
     one = weighted(np.concatenate([body, group]))
-    assert [gap.side for gap in clear_gaps(one[None], 1e-3, 10_000, STANDARD, 1)] == [1]
+    assert [gap.side for gap in clear_gaps(one[None], 1e-3, 10_000, LOOK_RULE, 1)] == [1]
 
 
 def test_no_group_is_seen_in_a_slope_a_majority_or_too_much_noise(rng):
     slope = weighted(90 * rng.beta(1.0, 2.0, 10_000))
     majority = weighted(np.concatenate([rng.uniform(2, 9, 5000), rng.uniform(60, 120, 5000)]))
     group = weighted(np.concatenate([rng.uniform(2, 9, 2000), rng.uniform(60, 120, 8000)]))
-    assert clear_gaps(np.array([slope, majority]), 1e-4, 10_000, STANDARD, 2) == []
-    assert len(clear_gaps(group[None], 1e-3, 10_000, STANDARD, 2)) == 1
-    assert clear_gaps(group[None], 3e-2, 10_000, STANDARD, 2) == []
+    assert clear_gaps(np.array([slope, majority]), 1e-4, 10_000, LOOK_RULE, 2) == []
+    assert len(clear_gaps(group[None], 1e-3, 10_000, LOOK_RULE, 2)) == 1
+    assert clear_gaps(group[None], 3e-2, 10_000, LOOK_RULE, 2) == []
 
 
 def test_noise_alone_makes_no_group(rng):
     """2000 · 990 comparisons, each with a chance of 1e-9: a false alarm has a chance of .002."""
     found = sum(
-        len(clear_gaps(1e-3 * rng.standard_normal((6, BINS)), 1e-3, 10**9, STANDARD, 2))
+        len(clear_gaps(1e-3 * rng.standard_normal((6, BINS)), 1e-3, 10**9, LOOK_RULE, 2))
         for _ in range(2000)
     )
     assert found == 0
@@ -191,7 +191,7 @@ def test_a_tight_group_is_left_out_and_told(share, two_sided):
     assert gone[: round(share * len(X))].mean() > 0.999
     assert gone[round(share * len(X)) :].mean() < 0.01
     assert subspace_error(result.V.T, V.T) < 0.05
-    rule = STANDARD
+    rule = LOOK_RULE
     spent = rule.moment_share + rule.modes_share + rule.angles_share + rule.rest_share
     assert end.spent == pytest.approx(spent)
     assert end.moment.share == rule.rest_share
@@ -224,7 +224,7 @@ def test_groups_can_be_kept(n_components):
     kept = Answer(np.diag([0.4, 0.3, *np.full(18, 0.3 / 18)]), 1e-6)
     end = look.take(look.begin(Allowance(0.5, 10_000)), (kept,))
     assert isinstance(end, Screening)
-    assert end.spent == STANDARD.moment_share
+    assert end.spent == LOOK_RULE.moment_share
 
 
 def test_an_unknown_word_for_groups_is_refused():
@@ -241,7 +241,7 @@ def test_nothing_is_left_out_of_clean_rows(seed):
     end, _ = screening(X, 2, 2.0, seed)
     assert end.left_out == ()
     assert end.through == ()
-    assert end.moment.share == STANDARD.moment_share
+    assert end.moment.share == LOOK_RULE.moment_share
     assert end.spent <= 0.17 + 1e-12
 
 
@@ -253,7 +253,7 @@ def test_a_group_in_a_direction_of_the_inliers_stays(rng):
     end, result = screening(X, 2, 2.0)
     assert end.left_out == ()
     assert end.spent == pytest.approx(0.27)  # there was a group, and it was asked about
-    assert end.moment.share == STANDARD.moment_share
+    assert end.moment.share == LOOK_RULE.moment_share
     assert subspace_error(result.V.T, np.eye(10)[:2]) < 1e-3
 
 
@@ -357,11 +357,11 @@ def test_the_mean_of_the_rows_outside_a_group_is_read_off_the_counts(rng):
         (np.concatenate([group, body]), 1),
         (180 - np.concatenate([group, body]), -1),
     ):
-        (gap,) = clear_gaps(weighted(angles)[None], 1e-3, 10_000, STANDARD, 2)
+        (gap,) = clear_gaps(weighted(angles)[None], 1e-3, 10_000, LOOK_RULE, 2)
         assert gap.side == sign
         assert gap.mean == pytest.approx(0.8 * np.cos(np.radians(body)).mean(), abs=0.03)
     both = np.concatenate([group, 180 - group, body])
-    (gap,) = clear_gaps(weighted(both)[None], 1e-3, 12_000, STANDARD, 2)
+    (gap,) = clear_gaps(weighted(both)[None], 1e-3, 12_000, LOOK_RULE, 2)
     assert gap.side == 0
     assert gap.mean == pytest.approx(8 / 12 * np.cos(np.radians(body)).mean(), abs=0.03)
 
@@ -479,7 +479,7 @@ def test_units_are_not_found_again_where_rows_are_few():
     units = UnitsAgain(Standardiser(9), center=True, scale=True, holes=False)
     known = units.at(np.array([np.zeros(9), np.ones(9)]))
     assert units.share(Allowance(1.0, 1000)) is None  # nobody told the first ones
-    assert known.share(Allowance(1.0, 1000)) == standardiser_share(1000 / 3)
+    assert known.share(Allowance(1.0, 1000)) == STANDARDISER_RULE.share_of(1000 / 3)
     assert known.share(Allowance(0.01, 1000)) is None
 
 
@@ -511,6 +511,6 @@ def test_a_wide_span_of_many_components_is_searched(rng):
 
 def test_a_rule_can_be_changed():
     X, _, _ = with_cluster(0.2)
-    rule = replace(STANDARD, minority=0.1)
+    rule = replace(LOOK_RULE, minority=0.1)
     assert screening(X, 2, 1.0)[0].left_out != ()
     assert screening(X, 2, 1.0, rule=rule)[0].left_out == ()

@@ -7,9 +7,8 @@ import pytest
 
 from stillspace import PrivatePCA, PrivateRobustPCA
 from stillspace.methods.pictures import (
-    LEAST_BINS,
     LEAST_LENGTH,
-    MOST_BINS,
+    MAP_RULE,
     MOST_LENGTH,
     length_counts,
     length_of_map,
@@ -113,8 +112,8 @@ def test_nothing_clear_is_length_one():
 
 
 def test_the_number_of_cells_follows_from_public_facts():
-    assert map_bins(100, 50.0) == LEAST_BINS
-    assert map_bins(10**9, 1.0) == MOST_BINS
+    assert map_bins(100, 50.0) == MAP_RULE.least_bins
+    assert map_bins(10**9, 1.0) == MAP_RULE.most_bins
     assert map_bins(20_000, 31.0) == 12
 
 

@@ -9,18 +9,12 @@ from scipy import sparse
 from stillspace import Budget, PrivatePCA, PrivateRobustPCA
 from stillspace.audit import check_noise
 from stillspace.exceptions import AsItIsWarning
-from stillspace.methods.standardiser import (
-    LEAST_KAPPA,
-    Standardiser,
-    can_standardise,
-    kappa_of,
-    standardiser_share,
-)
-from stillspace.methods.standardiser.belief import _most_likely, beliefs_after_first
+from stillspace.methods.standardiser import STANDARDISER_RULE as RULE
+from stillspace.methods.standardiser import Standardiser, kappa_of
+from stillspace.methods.standardiser.belief import _largest, beliefs_after_first
 from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import Hypotheses, t3_below, within
 from stillspace.methods.standardiser.looks import Look, Range, first_edges, in_one_table
-from stillspace.methods.standardiser.rule import RULE
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries.columns import ColumnCounts, octave_edges
@@ -161,7 +155,7 @@ def histogram(x, edges):
 def test_median_and_scale_of_a_fine_histogram(rng):
     x = rng.standard_normal(200_000) * 3.0 + 5.0
     edges = np.linspace(-20.0, 30.0, 2001)
-    found = spread(edges, histogram(x, edges), 0.0, 4.0, edges)
+    found = spread(edges, histogram(x, edges), 0.0, RULE, edges)
     assert found.median == pytest.approx(np.median(x), abs=0.03)
     assert found.scale == pytest.approx(3.0, rel=0.01)
     assert found.others > 0.9
@@ -172,7 +166,7 @@ def test_noise_leaves_the_scale_of_a_histogram_open(rng):
     x = rng.standard_normal(50_000)
     edges = np.linspace(-4.0, 4.0, 33)
     shares = histogram(x, edges)
-    doubts = [spread(edges, shares, sd, 4.0, edges).doubt for sd in (0.0, 0.005, 0.015, 0.05)]
+    doubts = [spread(edges, shares, sd, RULE, edges).doubt for sd in (0.0, 0.005, 0.015, 0.05)]
     assert doubts == sorted(doubts)
     assert doubts[0] < 1.0
     assert doubts[-1] == np.inf
@@ -184,24 +178,22 @@ def test_edges_that_only_divide_a_share_add_no_doubt(rng):
     looked = np.concatenate([[0.0, 5e-324], np.linspace(0.5, 2.5, 20)])
     edges = np.concatenate([-np.exp2(np.arange(3.0, -40.0, -1.0)), looked])
     shares = histogram(x, edges)
-    assert spread(edges, shares, 0.003, 4.0, looked).doubt < 2.5
-    assert spread(edges, shares, 0.003, 4.0, edges).doubt == np.inf
+    assert spread(edges, shares, 0.003, RULE, looked).doubt < 2.5
+    assert spread(edges, shares, 0.003, RULE, edges).doubt == np.inf
 
 
 def test_an_atom_at_the_median_leaves_the_scale_to_the_other_cells(rng):
     x = np.where(rng.random(100_000) < 0.7, 5.0, 5.0 + 2.0 * rng.standard_normal(100_000))
     edges = np.unique(np.concatenate([np.linspace(-5.0, 15.0, 801), [5.0, np.nextafter(5.0, 6.0)]]))
-    found = spread(edges, histogram(x, edges), 0.0, 4.0, edges)
+    found = spread(edges, histogram(x, edges), 0.0, RULE, edges)
     assert found.median == 5.0
     assert found.scale == pytest.approx(2.0, rel=0.05)
 
 
 def test_public_facts_decide():
-    assert can_standardise(LEAST_KAPPA * 0.99) == "no"
-    assert can_standardise(30.0) == "with care"
-    assert can_standardise(1000.0) == "yes"
-    assert standardiser_share(1e9) == 0.15
-    assert standardiser_share(30.0) == 0.5
+    assert RULE.share_of(1e9) == 0.15
+    assert RULE.share_of(100.0) == pytest.approx(0.274)
+    assert RULE.share_of(RULE.least_kappa) == 0.5
     assert kappa_of(0.5, 1000, 25) == 100.0
 
 
@@ -209,7 +201,7 @@ def test_public_facts_decide():
 
 
 def test_laws_inside_the_narrowest_bin_have_a_scale():
-    laws = within(np.array([0.0, np.nan]), np.array([5e-324, np.nan]), np.zeros(2))
+    laws = within(np.array([0.0, np.nan]), np.array([5e-324, np.nan]), np.zeros(2), 10)
     assert np.all(laws.scale > 0.0)
     masses = laws.masses(np.array([[0.0, 5e-324, 1.0]] * 2))
     np.testing.assert_allclose(masses.sum(axis=2), 1.0)
@@ -353,7 +345,7 @@ def test_the_stage_is_charged_and_has_the_noise_that_it_states(rng, tmp_path):
     ((first, _), *_) = fit.privacy_.event.parts
     kappa = kappa_of(mu_from_budget(1.0, 1e-6), 3000, 8)
     share = float(first.squared_mu("replace-one")) / mu_from_budget(1.0, 1e-6) ** 2
-    assert share == pytest.approx(standardiser_share(kappa), rel=1e-6)
+    assert share == pytest.approx(RULE.share_of(kappa), rel=1e-6)
     assert budget.entries()[-1].event == fit.privacy_.event
     assert check_noise(fit.plan_, X, random_state=0).ok
 
@@ -379,16 +371,13 @@ def test_any_rows_take_the_same_path():
         assert np.isfinite(fit.scale_).all()
 
 
-def test_the_most_likely_are_the_largest_scores(rng):
-    """Ties, infinities, and fewer candidates than may be kept."""
+def test_the_largest_scores_are_kept(rng):
+    """Ties and infinities among them."""
     score = np.round(4.0 * rng.standard_normal((6, 3000)), 1)
     score[rng.random(score.shape) < 0.1] = -np.inf
-    score[0, 5:] = -np.inf
-    places, none = _most_likely(score)
-    for row, some, filled in zip(score, places, none, strict=True):
-        near = np.sort(row[row >= row.max() - 12.0])[::-1][: RULE.most_kept]
-        assert np.array_equal(np.sort(row[some[~filled]])[::-1], near)
-        assert len(set(some[~filled])) == len(near)
+    for row, some in zip(score, _largest(score, 64), strict=True):
+        assert np.array_equal(np.sort(row[some]), np.sort(row)[-64:])
+        assert len(set(some)) == 64
 
 
 def laws_of(rng, columns, k):
@@ -428,7 +417,7 @@ def test_parts_of_a_box_fill_it_and_share_its_weight(rng):
     laws = laws_of(rng, 4, 5)
     laws.reach[:2] *= 40.0
     laws.prior[2, 3] = -np.inf
-    found = laws.split(np.linspace(-9.0, 9.0, 400)[None].repeat(4, axis=0))
+    found = laws.split(np.linspace(-9.0, 9.0, 400)[None].repeat(4, axis=0), RULE.most_parts)
     for c in range(4):
         live, parts = ~np.isneginf(laws.prior[c]), ~np.isneginf(found.prior[c])
         weight = np.exp(found.prior[c, parts])
@@ -455,7 +444,7 @@ def test_quantiles_of_a_mixture_are_where_its_mass_is(rng):
 
 def first_look(tables, sd=1e-3):
     known = tuple(r for _, r in tables)
-    edges = in_one_table([first_edges(r) for r in known])
+    edges = in_one_table([first_edges(RULE, r) for r in known])
     counts = [np.searchsorted(e, x, side="right") for (x, _), e in zip(tables, edges, strict=True)]
     shares = [np.bincount(c, minlength=edges.shape[1] + 1) / len(c) for c in counts]
     return Look.of(np.arange(len(known)), edges, np.array(shares), sd), known
@@ -471,13 +460,13 @@ def test_columns_are_weighed_as_if_each_were_alone(rng):
         (rng.integers(0, 9, 5000) + 0.0, Range(0.0, 8.0)),
     ]
     look, known = first_look(tables)
-    together = beliefs_after_first(look, np.zeros(4), known)
+    together = beliefs_after_first(look, np.zeros(4), known, RULE)
     edges = in_one_table(together.next_edges(np.arange(4), 1e-3))
     shares = np.full((4, edges.shape[1] + 1), 1.0 / (edges.shape[1] + 1))
     after = together.after(Look.of(np.arange(4), edges, shares, 1e-3))
     for j, table_ in enumerate(tables):
         look, known = first_look([table_])
-        alone = beliefs_after_first(look, np.zeros(1), known)
+        alone = beliefs_after_first(look, np.zeros(1), known, RULE)
         np.testing.assert_allclose(alone.octave, np.array(together.octave)[:, [j]], atol=1e-4)
         alone = alone.after(Look.of(np.arange(1), edges[[j]], shares[[j]], 1e-3))
         np.testing.assert_allclose(alone.octave, np.array(after.octave)[:, [j]], atol=1e-4)
@@ -487,7 +476,7 @@ def test_columns_are_weighed_as_if_each_were_alone(rng):
 def test_bins_that_decide_nothing_change_no_weight(rng):
     """The outline of the first look gives the weights that all of its bins would give."""
     look, known = first_look([(rng.standard_normal(5000) * s + m, None) for s, m in MANY])
-    found = beliefs_after_first(look, np.zeros(len(MANY)), known)
+    found = beliefs_after_first(look, np.zeros(len(MANY)), known, RULE)
     assert found.outline.edges.shape[1] < look.edges.shape[1] / 2
     rows = np.arange(len(MANY))
     both = found, found._replace(outline=look)

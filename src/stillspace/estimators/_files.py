@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 
 from stillspace._checks import bytes_in_words
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.estimators._sampling import EXTREME
 from stillspace.rows import RowTable
 from stillspace.rows.maps import BLOCK_CELLS
 
@@ -24,6 +23,9 @@ COPIES = 4
 
 MISSING = -(2.0**100)
 """What stands for a missing cell while a table is read from a file: float32 has it, too."""
+
+EXTREME = 400
+"""Cells beyond 2 to this power, or all below its inverse, are brought to a usual magnitude."""
 
 
 def check_table(

@@ -7,6 +7,7 @@ sketch.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn
@@ -25,7 +26,7 @@ from stillspace._checks import (
 from stillspace._frozen import FrozenArray
 from stillspace.estimators._validation import checked_code, checked_components, checked_vector
 from stillspace.exceptions import AsItIsWarning, NotAccountedError
-from stillspace.methods.standardiser import SAFE_KAPPA, kappa_of
+from stillspace.methods.standardiser import STANDARDISER_RULE, kappa_of
 from stillspace.plans.staged import StagedPlan
 from stillspace.privacy import mu_from_budget
 from stillspace.recipes import Facts
@@ -38,22 +39,38 @@ if TYPE_CHECKING:
     from stillspace.estimators._private import PrivateEstimator
 
 LARGEST_RADIUS = 1e300
+"""Of a private centre: twice of it is still a number."""
 MOST_COMPONENTS = 10
 """The largest number of components that n_components="auto" may choose."""
 
 NARROWS = ("auto", "dp-newton")
 """Algorithms that narrow the rows of a sketch before they look for the subspace."""
 
-SKETCH_WIDTH, NARROWED_WIDTH = 0.36, 0.8
-"""Columns of a sketch for each unit of nμ, where one release must do with them, and where rows are
-narrowed further. A sketch of m columns blurs a direction of variance λ by about λ/√m in each other
-direction, noise by 1/(nμ), so that m grows with nμ. The factors were measured (docs/wide.md)."""
-LEAST_WIDTH, SEED, NONZEROS = 32, 0, 8
-NARROWING = 4
-"""Rows of a sketch are narrowed to so many times fewer columns…"""
-LEAST_PER_COMPONENT = 8
-"""…if these are at least LEAST_WIDTH, and this many for each component."""
 
+@dataclass(frozen=True, slots=True)
+class SketchRule:
+    """How wide a sketch is, and how far its rows are narrowed (docs/wide.md)."""
+
+    width: float = 0.36
+    """Columns of a sketch for each unit of nμ, where one release must do with them. A sketch of m
+    columns blurs a direction of variance λ by about λ/√m in each other direction, noise by
+    1/(nμ), so that m grows with nμ …"""
+    narrowed_width: float = 0.8
+    """… and where rows are narrowed further."""
+    least_width: int = 32
+    """Columns, at least: of a sketch, and of its narrowed rows."""
+    narrowing: int = 4
+    """Rows of a sketch are narrowed to so many times fewer columns …"""
+    least_per_component: int = 8
+    """… if there are so many columns for each component."""
+    nonzeros: int = 8
+    """Entries per column of a sketch of a given width, at most."""
+
+
+SKETCH_RULE = SketchRule()
+"""What fits use."""
+SEED = 0
+"""Of the sketch, which is public."""
 
 COPIES_OF_MOMENT = 6
 """Arrays of the size of a second moment that a release and its eigenvectors hold at once."""
@@ -62,14 +79,14 @@ USUAL_MEMORY = 8 * 10**9
 """Bytes from which the widest sketch follows, for rows in memory without a bound of their own."""
 
 
-def auto_width(n: int, mu: float, factor: float = NARROWED_WIDTH) -> int:
+def auto_width(n: int, mu: float, factor: float = SKETCH_RULE.narrowed_width) -> int:
     """Return the width of a sketch that suits the budget."""
-    return max(LEAST_WIDTH, round(factor * n * mu))
+    return max(SKETCH_RULE.least_width, round(factor * n * mu))
 
 
 def widest(memory: int) -> int:
     """Return the width of a sketch whose second moment takes at most half of the memory."""
-    return max(LEAST_WIDTH, int(sqrt(memory / 2 / (8 * COPIES_OF_MOMENT))))
+    return max(SKETCH_RULE.least_width, int(sqrt(memory / 2 / (8 * COPIES_OF_MOMENT))))
 
 
 def too_narrow(width: int, limit: int) -> str:
@@ -84,8 +101,9 @@ def too_narrow(width: int, limit: int) -> str:
 
 def narrowed_width(columns: int, r: int) -> int | None:
     """Return to how many columns rows of a sketch are narrowed; None if there are too few."""
-    width = columns // NARROWING
-    return width if width >= max(LEAST_WIDTH, LEAST_PER_COMPONENT * r) else None
+    rule = SKETCH_RULE
+    width = columns // rule.narrowing
+    return width if width >= max(rule.least_width, rule.least_per_component * r) else None
 
 
 def chosen_sketch(
@@ -93,7 +111,7 @@ def chosen_sketch(
     D: int,
     n: int,
     mu: float,
-    factor: float = SKETCH_WIDTH,
+    factor: float = SKETCH_RULE.width,
     memory: int = USUAL_MEMORY,
 ) -> Sketch | None:
     """Return the sketch that a user asked for, or that wide rows need.
@@ -122,7 +140,7 @@ def chosen_sketch(
             f"of features, got {described(sketch)}."
         )
         raise ValueError(msg)
-    return Sketch(D, int(sketch), SEED, nonzeros=min(NONZEROS, int(sketch)))
+    return Sketch(D, int(sketch), SEED, nonzeros=min(SKETCH_RULE.nonzeros, int(sketch)))
 
 
 WORDS = ("auto", "private")
@@ -151,13 +169,13 @@ def chosen_units(
     others = [value for value in (center, scale) if not _is(value, "auto")]
     if plain or not all(_is(value, "private") for value in others):
         return Units(*(None if _is(value, "auto") else value for value in (center, scale)))
-    kappa = kappa_of(mu, n, D)
-    if others or (kappa >= SAFE_KAPPA and not wide):
+    kappa, needed = kappa_of(mu, n, D), STANDARDISER_RULE.safe_kappa
+    if others or (kappa >= needed and not wide):
         return Units("private", "private")
     reason = (
         "it has more columns than rows"
         if wide
-        else f"kappa = mu * n / sqrt(columns) is {kappa:.3g}, and {SAFE_KAPPA:g} is needed"
+        else f"kappa = mu * n / sqrt(columns) is {kappa:.3g}, and {needed:g} is needed"
     )
     msg = (
         f"This table is too small to find center and scale privately ({reason}). So columns are "
@@ -222,7 +240,7 @@ def planned(
     pairs = _is(est.center, "pairs")
     size, mu = n // 2 if pairs else n, mu_from_budget(*budget)
     narrows = algorithm in NARROWS
-    factor = NARROWED_WIDTH if narrows else SKETCH_WIDTH
+    factor = SKETCH_RULE.narrowed_width if narrows else SKETCH_RULE.width
     sketch = chosen_sketch(est.sketch, D, size, mu, factor, memory)
     plain = algorithm == "ptr" or calibration != "honest" or has_given_start(options)
     units = chosen_units(

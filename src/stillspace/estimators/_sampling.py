@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace.estimators._files import EXTREME
 from stillspace.rows import Affine, RowTable
 from stillspace.rows.maps import BLOCK_CELLS
 from stillspace.search import (
@@ -53,9 +54,6 @@ LONGEST = 1e6
 
 VARIANCE_CELLS = 2**22
 """Explained variances come from rows with at most this many cells."""
-
-EXTREME = 400
-"""Cells beyond 2 to this power, or all below its inverse, are brought to a usual magnitude."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

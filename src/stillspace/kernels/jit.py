@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.runtime import nrt
 
 if hasattr(os, "register_at_fork"):
     # A fork while another thread compiles would leave numba's lock locked in the child for good.
@@ -20,10 +21,7 @@ if hasattr(os, "register_at_fork"):
         after_in_child=global_compiler_lock.release,
     )
 
-# Numba makes its tables of types and functions at the first call of a compiled function. Here this
-# happens while the package is loaded, without looks for garbage in between: twice as fast.
-cpu_target.typing_context.refresh()
-cpu_target.target_context.refresh()
+nrt.rtsys.initialize(cpu_target.target_context)  # memory management, for `_prepare_cache`
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -40,7 +38,7 @@ def jit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """
     try:
         compiled: Callable[_P, _R] = numba.njit(cache=True, **_OPTIONS)(function)
-        _stamp_cache(compiled)
+        _prepare_cache(compiled)
     except (RuntimeError, OSError):  # "no locator available": nothing is writable
         compiled = numba.njit(**_OPTIONS)(function)
     return compiled
@@ -57,16 +55,25 @@ def part(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return compiled
 
 
-def _stamp_cache(compiled: Any) -> None:
-    """Tie the cached machine code to all files of this folder.
+def _prepare_cache(compiled: Any) -> None:
+    """Tie the cached machine code to all files of this folder, and load it with less work.
 
     It holds the code of functions that it calls from other files, but numba looks only at the file
-    in which it was declared: after an edit elsewhere an old residual would go on running. Where
-    numba keeps the stamp under another name, its own rule stays in force.
+    in which it was declared: after an edit elsewhere an old residual would go on running.
+    Before numba loads machine code, it makes its tables of types and functions, which only the
+    compiler needs (and makes, if it has to compile): that takes longer than all else.
+    Where numba keeps these things under other names, its own rules stay in force.
     """
-    file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = _stamp()
+    cache: Any = getattr(compiled, "_cache", None)
+    if hasattr(getattr(cache, "_cache_file", None), "_source_stamp"):
+        cache._cache_file._source_stamp = _stamp()
+    if hasattr(cache, "_load_overload") and hasattr(cache, "_guard_against_spurious_io_errors"):
+
+        def load(signature: Any, context: Any) -> Any:
+            with cache._guard_against_spurious_io_errors():
+                return cache._load_overload(signature, context)
+
+        cache.load_overload = load
 
 
 @lru_cache(maxsize=1)

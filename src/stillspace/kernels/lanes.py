@@ -14,7 +14,6 @@ from typing import Any
 
 import numba.core
 import numba.extending
-import numba.np.arrayobj
 from llvmlite import ir
 
 # numba's extension interface has no types
@@ -23,7 +22,6 @@ types: Any = numba.core.types
 models: Any = numba.extending.models
 intrinsic: Any = numba.extending.intrinsic
 register_model: Any = numba.extending.register_model
-make_array: Any = numba.np.arrayobj.make_array
 
 __all__ = [
     "LANES",
@@ -73,6 +71,8 @@ register_model(LanesType)(_LanesModel)
 
 def _entry(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
     """Return the address of an entry of an array."""
+    from numba.np.arrayobj import make_array  # noqa: PLC0415  (slow to load; code may be cached)
+
     return builder.gep(make_array(kind)(context, builder, array).data, [offset])
 
 

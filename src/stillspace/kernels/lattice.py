@@ -39,6 +39,7 @@ from bisect import bisect_right
 from functools import lru_cache
 
 import numpy as np
+from randomgen import ChaCha
 
 from stillspace._typing import IntArray, WordArray
 from stillspace.kernels.jit import jit
@@ -179,7 +180,10 @@ _ALL_ONES = np.uint64(2**64 - 1)
 
 
 def _words(rng: np.random.Generator, count: int) -> WordArray:
-    # not random_raw: that has 32 random bits only for some generators
+    source = rng.bit_generator
+    if type(source) is ChaCha:  # the same words, without numpy's checks, which take longer
+        return np.asarray(source.random_raw(count))
+    # for some other generators random_raw has 32 random bits only
     return rng.integers(0, _ALL_ONES, size=count, dtype=np.uint64, endpoint=True)
 
 

@@ -21,7 +21,7 @@ from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
 @dataclass(frozen=True, slots=True)
 class MedianRule:
-    """The numbers of the private median that were chosen, not derived."""
+    """The numbers of the private median that were chosen, not derived (docs/newton.md, table)."""
 
     steps: int = 16
     """Passes over the rows, one per step."""
@@ -35,7 +35,8 @@ class MedianRule:
     """By this part of itself P grows again in an early step: the distance is not yet quadratic."""
 
 
-RULE = MedianRule()
+MEDIAN_RULE = MedianRule()
+"""What fits use."""
 HALF = 0.5
 """The public radius in the units of the rows: the centre lies within it."""
 
@@ -54,6 +55,8 @@ class PrivateMedian:
     """The geometric median of rows in a ball around the origin."""
 
     D: int
+    rule: MedianRule = MEDIAN_RULE
+    """All tuned numbers."""
     name: ClassVar[str] = "private geometric median"
 
     @property
@@ -64,12 +67,12 @@ class PrivateMedian:
     @property
     def n_passes(self) -> int:
         """The steps."""
-        return RULE.steps
+        return self.rule.steps
 
     @property
     def coordinates(self) -> int:
         """A step and a distance each pass."""
-        return RULE.steps * (self.D + 1)
+        return self.rule.steps * (self.D + 1)
 
     def begin(self, allowance: Allowance) -> MedianState:  # noqa: ARG002
         """Start in the middle; the centre lies within ½."""
@@ -77,14 +80,15 @@ class PrivateMedian:
 
     def ask(self, state: MedianState) -> Ask | None:
         """Ask for the step and for the mean distance."""
-        if state.k == RULE.steps:
+        if state.k == self.rule.steps:
             return None
-        early = RULE.early_part / RULE.early
-        late = (1.0 - RULE.early_part - RULE.cost_part) / (RULE.steps - RULE.early)
-        share = early if state.k < RULE.early else late
+        rule = self.rule
+        early = rule.early_part / rule.early
+        late = (1.0 - rule.early_part - rule.cost_part) / (rule.steps - rule.early)
+        share = early if state.k < rule.early else late
         queries: tuple[tuple[Query, float], ...] = (
             (GeometricMedian(self.D), share),
-            (MedianCost(self.D), RULE.cost_part / RULE.steps),
+            (MedianCost(self.D), rule.cost_part / rule.steps),
         )
         return Ask(state.m, queries)
 
@@ -97,7 +101,8 @@ class PrivateMedian:
         m = state.m + gain * step.value
         length = sqrt(float(m @ m))
         m = m * min(1.0, HALF / length) if length > 0.0 else m
-        left = P * (1.0 - h * gain) + (RULE.reopened * P if state.k < RULE.early else 0.0)
+        reopened = self.rule.reopened * P if state.k < self.rule.early else 0.0
+        left = P * (1.0 - h * gain) + reopened
         return replace(state, m=m, P=left, k=state.k + 1)
 
     def outcome(self, state: MedianState) -> Outcome:

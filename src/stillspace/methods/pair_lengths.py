@@ -24,16 +24,16 @@ from stillspace.rows.maps import LeaveOut, Lengths, levels
 LEAST, WIDE, WIDE_BINS = -1024, 8, 257
 """Where wide bins begin (the logarithm of a length, base 2), their width in octaves and number. No
 inverse length is above 2^1022 (`kernels.storage`), and no length above 2^1024 times √D."""
-WINDOW = 4
-"""Wide bins that are counted again, in narrow ones: lengths within a factor of 2²⁴ fit in."""
-NARROW = 8
-"""Narrow bins in an octave."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairLengthRule:
     """The numbers of the cut between short and long pairs that were chosen, not derived."""
 
+    window: int = 4
+    """Wide bins that are counted again, in narrow ones: lengths within a factor of 2²⁴ fit in."""
+    narrow: int = 8
+    """Narrow bins per octave."""
     wide_part: float = 0.15
     """Of this stage's μ²: the counts in wide bins."""
     narrow_part: float = 0.45
@@ -56,7 +56,8 @@ class PairLengthRule:
     """Share of the short pairs' second moment that these directions hold, at least."""
 
 
-RULE = PairLengthRule()
+PAIR_LENGTH_RULE = PairLengthRule()
+"""What fits use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +85,8 @@ class PairLengths:
     r: int
     choose_components: bool = False
     """Whether r is only the largest number of components."""
+    rule: PairLengthRule = PAIR_LENGTH_RULE
+    """All tuned numbers."""
     name: ClassVar[str] = "counts of the lengths of pairs"
 
     @property
@@ -99,7 +102,7 @@ class PairLengths:
     @property
     def coordinates(self) -> int:
         """One per bin, and those of the second moment."""
-        bins = len(_wide()) + len(_narrow(0)) + 2
+        bins = len(_wide()) + len(_narrow(0, self.rule)) + 2
         return bins + SecondMoment(self.D).noise.coordinates
 
     def begin(self, allowance: Allowance) -> PairLengthState:
@@ -109,27 +112,28 @@ class PairLengths:
     def ask(self, state: PairLengthState) -> Ask | None:
         """Ask for counts in wide bins, then in narrow ones, then for a second moment."""
         if state.length is None:
-            query = _counts(_wide() if state.begin is None else _narrow(state.begin))
-            share = RULE.wide_part if state.begin is None else RULE.narrow_part
+            query = _counts(_wide() if state.begin is None else _narrow(state.begin, self.rule))
+            share = self.rule.wide_part if state.begin is None else self.rule.narrow_part
             return Ask(np.zeros((1, 1)), ((query, share),), (Lengths(),))
         if state.length == inf or state.confirmed is not None:
             return None
-        check = (SecondMoment(self.D), RULE.check_part)
+        check = (SecondMoment(self.D), self.rule.check_part)
         return Ask(np.empty((0, 0)), (check,), (LeaveOut(state.length),))
 
     def take(self, state: PairLengthState, answers: tuple[Answer, ...]) -> PairLengthState:
         """Choose the window that most pairs lie in, look for a valley in it, check the cut."""
         answer = answers[0]
         if state.length is not None:
-            held = holds_subspace(answer.value, answer.sd, self.r, choose=self.choose_components)
+            choose = self.choose_components
+            held = holds_subspace(answer.value, answer.sd, self.r, self.rule, choose=choose)
             return replace(state, confirmed=held)
         size = state.allowance.size
         counts, sd = answer.value * size, answer.sd * size
         if state.begin is None:
-            sums = np.convolve(counts, np.ones(WINDOW), mode="valid")
+            sums = np.convolve(counts, np.ones(self.rule.window), mode="valid")
             return replace(state, begin=int(np.argmax(sums)))
-        at = valley(counts, sd, RULE.majority * size)
-        length = inf if at is None else float(np.exp2(_narrow(state.begin)[at - 1]))
+        at = valley(counts, sd, self.rule.majority * size, self.rule)
+        length = inf if at is None else float(np.exp2(_narrow(state.begin, self.rule)[at - 1]))
         return replace(state, length=length)
 
     def outcome(self, state: PairLengthState) -> Outcome:
@@ -145,9 +149,9 @@ def _wide() -> FloatArray:
     return LEAST + WIDE * np.arange(1.0, WIDE_BINS)
 
 
-def _narrow(begin: int) -> FloatArray:
+def _narrow(begin: int, rule: PairLengthRule) -> FloatArray:
     """Return those of the window's bins; what lies outside counts in the first or the last."""
-    edges = LEAST + WIDE * begin + np.arange(WINDOW * WIDE * NARROW + 1) / NARROW
+    edges = LEAST + WIDE * begin + np.arange(rule.window * WIDE * rule.narrow + 1) / rule.narrow
     return np.clip(edges, -1022.0, 1022.0)
 
 
@@ -156,13 +160,15 @@ def _counts(edges: FloatArray) -> DistanceCounts:
     return DistanceCounts(1, 1, tuple(levels(np.exp2(-edges)).tolist()))
 
 
-def valley(counts: FloatArray, sd: float, least: float) -> int | None:
+def valley(
+    counts: FloatArray, sd: float, least: float, rule: PairLengthRule = PAIR_LENGTH_RULE
+) -> int | None:
     """Return the edge (bins before it) at the bottom of the lowest valley above `least` counts."""
-    below = _mass_below(counts, sd)
-    return next((at for at in valleys(counts, sd) if below[at] >= least), None)
+    below = _mass_below(counts, sd, rule)
+    return next((at for at in valleys(counts, sd, rule) if below[at] >= least), None)
 
 
-def valleys(counts: FloatArray, sd: float) -> list[int]:
+def valleys(counts: FloatArray, sd: float, rule: PairLengthRule = PAIR_LENGTH_RULE) -> list[int]:
     """Return the bottoms of all clear valleys, each the deepest place between its neighbours.
 
     For each block of bins the expected count lies between two bounds, but for `sure` standard
@@ -173,16 +179,17 @@ def valleys(counts: FloatArray, sd: float) -> list[int]:
     bounds fails: by normal tails with probability .6 %, whatever the law (as long as the window
     holds all lengths).
     """
-    at = _deepest(counts, sd)
+    at = _deepest(counts, sd, rule)
     if at is None:
         return []
-    return [*valleys(counts[:at], sd), at, *(at + other for other in valleys(counts[at:], sd))]
+    right = valleys(counts[at:], sd, rule)
+    return [*valleys(counts[:at], sd, rule), at, *(at + other for other in right)]
 
 
-def _deepest(counts: FloatArray, sd: float) -> int | None:
+def _deepest(counts: FloatArray, sd: float, rule: PairLengthRule) -> int | None:
     """Return the middle of the clear valley with the lowest upper bound."""
     n, before, after = len(counts), np.full(len(counts) + 1, -inf), np.full(len(counts) + 1, -inf)
-    blocks = {width: _bounds(counts, sd, width) for width in RULE.blocks if width <= n}
+    blocks = {width: _bounds(counts, sd, width, rule.sure) for width in rule.blocks if width <= n}
     for width, (low, _) in blocks.items():
         before[width:] = np.maximum(before[width:], low)
         after[: n + 1 - width] = np.maximum(after[: n + 1 - width], low)
@@ -191,21 +198,23 @@ def _deepest(counts: FloatArray, sd: float) -> int | None:
     lowest, found = inf, None
     for width, (_, high) in blocks.items():
         peaks = np.minimum(before[: n + 1 - width], after[width:])
-        clear = np.where(high <= RULE.depth * peaks, high, inf)
+        clear = np.where(high <= rule.depth * peaks, high, inf)
         if clear.min() < lowest:
             lowest, found = float(clear.min()), int(clear.argmin()) + width // 2
     return found
 
 
-def _bounds(counts: FloatArray, sd: float, width: int) -> tuple[FloatArray, FloatArray]:
+def _bounds(
+    counts: FloatArray, sd: float, width: int, sure: float
+) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper bounds on the mean count of all blocks of this width."""
     sums = np.convolve(counts, np.ones(width), mode="valid")
-    middle = sums + RULE.sure**2 / 2.0
-    spread = RULE.sure * np.sqrt(np.maximum(sums + RULE.sure**2 / 4.0 + width * sd**2, 0.0))
+    middle = sums + sure**2 / 2.0
+    spread = sure * np.sqrt(np.maximum(sums + sure**2 / 4.0 + width * sd**2, 0.0))
     return (middle - spread) / width, (middle + spread) / width
 
 
-def _mass_below(counts: FloatArray, sd: float) -> FloatArray:
+def _mass_below(counts: FloatArray, sd: float, rule: PairLengthRule) -> FloatArray:
     """Return how much lies below each edge, less `at_least` standard deviations of the noise.
 
     Counted from where it is most: the noise of empty bins on the way would only blur it.
@@ -213,11 +222,18 @@ def _mass_below(counts: FloatArray, sd: float) -> FloatArray:
     total = np.concatenate([[0.0], np.cumsum(counts)])
     at = np.arange(len(total))
     length = np.maximum(at[:, None] - at, 0)
-    sums = total[:, None] - total - RULE.at_least * sd * np.sqrt(length)
+    sums = total[:, None] - total - rule.at_least * sd * np.sqrt(length)
     return np.asarray(np.max(np.where(length > 0, sums, 0.0), axis=1))
 
 
-def holds_subspace(moment: FloatArray, sd: float, r: int, *, choose: bool = False) -> bool:
+def holds_subspace(
+    moment: FloatArray,
+    sd: float,
+    r: int,
+    rule: PairLengthRule = PAIR_LENGTH_RULE,
+    *,
+    choose: bool = False,
+) -> bool:
     """Tell from a noisy second moment of the short pairs whether the inliers' subspace is in them.
 
     Clusters that span the subspace between them, each round, have a valley too; their short pairs
@@ -227,6 +243,6 @@ def holds_subspace(moment: FloatArray, sd: float, r: int, *, choose: bool = Fals
     """
     r = count_components(moment, sd, r) if choose else r
     spectrum = Spectrum.of(moment, sd, r)
-    least = (RULE.visible + sqrt(RULE.visible**2 - 4.0)) / 2.0 * spectrum.edge
+    least = (rule.visible + sqrt(rule.visible**2 - 4.0)) / 2.0 * spectrum.edge
     visible = spectrum.signal[-1] >= least
-    return bool(visible and spectrum.signal.sum() >= RULE.explained * np.trace(moment))
+    return bool(visible and spectrum.signal.sum() >= rule.explained * np.trace(moment))

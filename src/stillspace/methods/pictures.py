@@ -14,16 +14,29 @@ from stillspace.rows.maps import levels
 
 LEAST_LENGTH, MOST_LENGTH = -64, 64
 """Octaves of the lengths that are counted; shorter and longer rows count in the outermost bins."""
-CLEAR = 3.0
-"""A bin of lengths counts if it stands this many standard deviations out of the noise."""
-INSIDE = 0.8
-"""The part of the rows (in clear bins) that the map shows at their place. Longer rows are drawn
-shortened, at the rim: a few outliers must not shrink all others to a point."""
-ROWS_PER_CELL = 4.0
-"""The mean number of rows per cell of a map, in standard deviations of the noise on a cell."""
-LEAST_BINS, MOST_BINS = 4, 64
 OTHER = "other"
 """The title of the map of all labels that are not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapRule:
+    """The numbers of a map of the scores that were chosen, not derived."""
+
+    clear: float = 3.0
+    """Standard deviations of the noise: a bin of lengths counts if it stands out by so many."""
+    inside: float = 0.8
+    """Share of the rows (in clear bins) that the map shows at their place. Longer rows are drawn
+    shortened, at the rim: a few outliers must not shrink all others to a point."""
+    rows_per_cell: float = 4.0
+    """Mean number of rows per cell of a map, in standard deviations of the noise on a cell."""
+    least_bins: int = 4
+    """Cells along each score, at least …"""
+    most_bins: int = 64
+    """… and at most."""
+
+
+MAP_RULE = MapRule()
+"""What fits use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,10 +81,10 @@ class Scree:
     """How far noise alone can lift an eigenvalue above the bulk."""
 
 
-def map_bins(size: int, sd: float) -> int:
+def map_bins(size: int, sd: float, rule: MapRule = MAP_RULE) -> int:
     """Return the cells along each score: as many as leave enough rows per cell for the noise."""
-    most = sqrt(size / max(ROWS_PER_CELL * sd, 1.0))
-    return int(np.clip(int(most), LEAST_BINS, MOST_BINS))
+    most = sqrt(size / max(rule.rows_per_cell * sd, 1.0))
+    return int(np.clip(int(most), rule.least_bins, rule.most_bins))
 
 
 def length_counts() -> DistanceCounts:
@@ -80,15 +93,15 @@ def length_counts() -> DistanceCounts:
     return DistanceCounts(1, 1, tuple(levels(np.exp2(-edges)).tolist()))
 
 
-def length_of_map(shares: FloatArray, sd: float) -> float:
+def length_of_map(shares: FloatArray, sd: float, rule: MapRule = MAP_RULE) -> float:
     """Return the length within which most rows lie, from noisy shares; 1 if nothing is clear."""
-    clear = np.where(shares > CLEAR * sd, shares, 0.0)
+    clear = np.where(shares > rule.clear * sd, shares, 0.0)
     if clear.sum() <= 0.0:
         return 1.0
     cumulative = np.concatenate([[0.0], np.cumsum(clear) / clear.sum()])
     octaves = np.arange(LEAST_LENGTH - 1.0, MOST_LENGTH + 2)
-    bin_of = int(np.searchsorted(cumulative, INSIDE)) - 1
-    inside = (INSIDE - cumulative[bin_of]) / (cumulative[bin_of + 1] - cumulative[bin_of])
+    bin_of = int(np.searchsorted(cumulative, rule.inside)) - 1
+    inside = (rule.inside - cumulative[bin_of]) / (cumulative[bin_of + 1] - cumulative[bin_of])
     return float(np.exp2(octaves[bin_of] + inside))
 
 

@@ -21,16 +21,17 @@ from stillspace._model_files import RefusedError
 from stillspace._typing import FloatArray
 from stillspace.methods import stages
 from stillspace.methods.certificate import CertificateMethod
+from stillspace.methods.certificate.method import CertificateRule
 from stillspace.methods.division import DivisionRule
-from stillspace.methods.median import PrivateMedian
+from stillspace.methods.median import MedianRule, PrivateMedian
 from stillspace.methods.newton.chosen import ChosenNewton
 from stillspace.methods.newton.method import DampedNewton
 from stillspace.methods.newton.rule import NewtonRule
 from stillspace.methods.outlier_look.method import OutlierLook
 from stillspace.methods.outlier_look.rule import LookRule
 from stillspace.methods.outlier_look.units import UnitsAgain
-from stillspace.methods.pair_lengths import PairLengths
-from stillspace.methods.standardiser.method import Standardiser
+from stillspace.methods.pair_lengths import PairLengthRule, PairLengths
+from stillspace.methods.standardiser import Standardiser, StandardiserRule
 from stillspace.parts import geometry, noise, outputs, queries, sampling, schedules, stops
 from stillspace.parts.queries.base import Query
 from stillspace.plans import adaptive, fixed, release, staged, starts, tested
@@ -95,9 +96,13 @@ _OTHERS: Classes = (
     *_frozen_in(starts),
     OutlierLook,
     UnitsAgain,
+    CertificateRule,
     DivisionRule,
     LookRule,
+    MedianRule,
     NewtonRule,
+    PairLengthRule,
+    StandardiserRule,
 )
 _CLASSES: Mapping[str, type] = {
     kind.__name__: kind for kinds in (*_BY_PROTOCOL.values(), _OTHERS) for kind in kinds

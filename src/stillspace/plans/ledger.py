@@ -77,7 +77,7 @@ class CeilingLedger(Ledger):
         whole, parts = self._with(event, count, read)
         coordinates = self.coordinates + count * event.coordinates
         within = (
-            whole + max(parts.values(), default=Fraction(0)) <= self.limit
+            (whole + max(parts.values()) if parts else whole) <= self.limit
             and coordinates <= self.ceiling.coordinates
             and event.sampler_error <= self.ceiling.sampler_error
             and event.rows_per_person >= self.ceiling.rows_per_person
@@ -92,7 +92,8 @@ class CeilingLedger(Ledger):
         self, event: GaussianEvent, count: int, read: Sampling
     ) -> tuple[Fraction, dict[RowPart, Fraction]]:
         """Return what was spent on all rows and on each part, with `count` releases more."""
-        cost = count * event.squared_mu(self.relation)
+        cost = event.squared_mu(self.relation)
+        cost = cost if count == 1 else count * cost
         if not isinstance(read, RowPart):
             return self.whole + cost, self.parts
         if self.relation != "replace-one" or event.rows_per_person != 1:

@@ -303,8 +303,8 @@ class Release:
         lengths = [length for _, length in stretches]
         noise = None
         if any(sigmas):
-            parts = zip(sigmas, lengths, strict=True)
-            noise = np.concatenate([self._noise(sigma, n, rng) for sigma, n in parts])
+            parts = list(map(self._noise, sigmas, lengths, repeat(rng)))
+            noise = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return Draws(selections, noise, np.repeat(np.array(sigmas), lengths))
 
     def _selections(

@@ -99,9 +99,8 @@ GROUPS = {"leave-out": True, "keep": False}
 def newton(facts: Facts, options: Options) -> AdaptivePlan:
     """dp-newton: damped private Newton steps with a late cut (docs/newton.md)."""
     make = ChosenNewton if facts.choose_components else DampedNewton
-    look = None
-    if not choice("word for groups", options.get("groups", "leave-out"), GROUPS):
-        look = OutlierLook(facts.D, facts.r, facts.choose_components, leave_out=False)
+    leave_out = choice("word for groups", options.get("groups", "leave-out"), GROUPS)
+    look = OutlierLook(facts.D, facts.r, facts.choose_components, leave_out=leave_out)
     return AdaptivePlan(
         name="",
         method=make(facts.D, facts.r, look),

@@ -14,7 +14,7 @@ from stillspace._typing import FloatArray
 from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
 from stillspace.methods.newton import ChosenNewton, DampedNewton
-from stillspace.methods.outlier_look import OutlierLook, UnitsAgain
+from stillspace.methods.outlier_look import UnitsAgain
 from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.pictures import length_counts, map_bins
 from stillspace.methods.stages import (
@@ -28,13 +28,7 @@ from stillspace.methods.stages import (
     SubspaceStage,
     SummaryStage,
 )
-from stillspace.methods.standardiser import (
-    LEAST_KAPPA,
-    Standardiser,
-    can_standardise,
-    kappa_of,
-    standardiser_share,
-)
+from stillspace.methods.standardiser import Standardiser, kappa_of
 from stillspace.parts.geometry import Polar
 from stillspace.parts.queries import DistanceCounts, ScoreCounts, ScoreSquares, SecondMoment
 from stillspace.plans.adaptive import AdaptivePlan, Method
@@ -174,7 +168,7 @@ def plan_fit(
     if narrowed is None:
         main = _filling_cells(main, view, standardised is not None or radius is not None)
         if standardised is not None:
-            main = _finding_units_again(main, facts, columns, standardised, view)
+            main = _finding_units_again(main, columns, standardised, view)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)
     assert facts.epsilon is not None
     assert facts.delta is not None
@@ -195,20 +189,21 @@ def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View)
     assert facts.epsilon is not None
     assert facts.delta is not None
     kappa = kappa_of(mu_from_budget(facts.epsilon, facts.delta), facts.n, columns)
-    if can_standardise(kappa) == "no":
+    method = _standardiser(columns, wanted, view)
+    rule = method.rule
+    if kappa < rule.least_kappa:
         msg = (
             f"A private centre or scale needs kappa = mu * n / sqrt(columns) of at least "
-            f"{LEAST_KAPPA:g}, and this table has {kappa:.3g}: give center and scale as public "
-            "numbers, use a larger epsilon, or fewer columns."
+            f"{rule.least_kappa:g}, and this table has {kappa:.3g}: give center and scale as "
+            "public numbers, use a larger epsilon, or fewer columns."
         )
         raise ValueError(msg)
-    method = _standardiser(columns, wanted, view)
     plan = AdaptivePlan("standardiser", method, facts.n, facts.relation, facts.rows_per_person)
-    return StandardiseStage(plan, standardiser_share(kappa), wanted.center, wanted.scale)
+    return StandardiseStage(plan, rule.share_of(kappa), wanted.center, wanted.scale)
 
 
 def _finding_units_again(
-    main: SubspaceStage, facts: Facts, columns: int, wanted: Standardised, view: View
+    main: SubspaceStage, columns: int, wanted: Standardised, view: View
 ) -> SubspaceStage:
     """Return the stage with a method that finds centre and scale again if it leaves rows out."""
     plan = main.plan
@@ -216,8 +211,7 @@ def _finding_units_again(
     if not isinstance(method, DampedNewton | ChosenNewton):
         return main
     look = method.look
-    if look is None:
-        look = OutlierLook(facts.D, facts.r, isinstance(method, ChosenNewton))
+    assert look is not None
     if not look.leave_out:
         return main
     standardiser, holes = _standardiser(columns, wanted, view), affine_of(view).holes

@@ -15,9 +15,24 @@ from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 
 CUTS: tuple[float, ...] = tuple(float(cut) for cut in np.geomspace(0.01, 0.9, 14))
 """Distances on the unit sphere among which the cut is chosen: each is 1.41 times the one before."""
-COUNT_PART, NEAR_PART, COST_PART, FAR_PART = 0.07, 0.25, 0.08, 0.6
-"""Of this stage's share of μ². The far rows' second moment has D(D + 1)/2 entries, all others few.
-"""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRule:
+    """Parts of this stage's μ²: they add up to 1."""
+
+    counts: float = 0.07
+    """The counts of distances, which only choose the cut."""
+    near: float = 0.25
+    """The second moment of the near rows' scores."""
+    cost: float = 0.08
+    """The cost of the near rows: one number."""
+    far: float = 0.6
+    """The second moment of the far rows, which has D(D + 1)/2 entries."""
+
+
+CERTIFICATE_RULE = CertificateRule()
+"""What fits use."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +54,8 @@ class CertificateMethod:
     D: int
     r: int
     basis: FrozenArray | None = None
+    rule: CertificateRule = CERTIFICATE_RULE
+    """All tuned numbers."""
     name: ClassVar[str] = "a certificate of the fitted subspace"
 
     @property
@@ -69,8 +86,8 @@ class CertificateMethod:
         if state.certificate is not None:
             return None
         if state.cut is None:
-            return Ask(self._point, ((self._counts, COUNT_PART),))
-        parts = (NEAR_PART, COST_PART, FAR_PART)
+            return Ask(self._point, ((self._counts, self.rule.counts),))
+        parts = (self.rule.near, self.rule.cost, self.rule.far)
         return Ask(self._point, tuple(zip(self._sums(state.cut), parts, strict=True)))
 
     def take(self, state: CertificateState, answers: tuple[Answer, ...]) -> CertificateState:

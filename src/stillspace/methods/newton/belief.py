@@ -7,7 +7,7 @@ deviation σ on each entry then has the Kalman gain `K = (HPH + σ²I)⁻¹HP`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
@@ -17,6 +17,9 @@ from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.methods.newton.spread import Across
 from stillspace.parts.geometry import polar
 from stillspace.plans.adaptive import Answer
+
+ROUNDING = 2.0**-50
+"""Of the largest eigenvalue of a small matrix: below it, an eigenvalue is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,18 +48,18 @@ class Belief:
     """(k + 1, r, r), K of the last step."""
     H: FloatArray | None = None
     """The curvature, if it is computed already."""
-    across: Across = Across()
+    across: Across = field(default_factory=Across)
     rule: NewtonRule = NEWTON_RULE
 
     @property
     def weakest(self) -> float:
-        """The smallest eigenvalue of the curvature, at most: three standard deviations above."""
-        r = self.V.shape[1]
+        """The smallest eigenvalue of the curvature, at most: `sure` standard deviations above."""
+        r = len(self.shape)
         if self.weight == 0.0:
             return self.s / r
         noise = sqrt(r * self.variance) / self.weight
         least = float(np.linalg.eigvalsh(self.shape / self.weight)[0])
-        return self.s * (1.0 / r + least + 3.0 * noise)
+        return self.s * (1.0 / r + least + self.rule.sure * noise)
 
     @classmethod
     def at(
@@ -83,54 +86,47 @@ class Belief:
 
         `answers` are gradient, curvature and, for r > 1, the curvature matrix, at this V.
         """
-        gradient, scalar = answers[:2]
+        gradient, *others = answers
         G = gradient.value - self.V @ (self.V.T @ gradient.value)
-        updated = self._curvature(scalar)
-        if len(answers) > 2:
-            updated = updated._shaped(answers[2])
+        updated = self._curved(*others)
         H, P, sigma = updated.curvature, self.P, gradient.sd
-        r = len(H)
         C = self.across.curvatures(H, self.rule.least_shape)
-        # not solve: whatever was released, there must be an answer
-        K = np.linalg.pinv(C @ P @ C + sigma**2 * np.eye(r), hermitian=True) @ C @ P
-        left = P - P @ C @ K
-        left = (left + left.transpose(0, 2, 1)) / 2.0
-        cap = updated.part / updated.s
-        updated = replace(
-            updated,
-            V=polar(self.V + self.across.steps(G, K)),
-            P=left,
-            cap=float(np.clip(cap, self.rule.least_cap, self.rule.largest_cap)),
-            gain=K,
-            H=H,
-        )
+        # With P = BBᵀ, BᵀC²B = W diag(m) Wᵀ and Z = BW, P − PCK is Z diag(σ²/(σ² + m)) Zᵀ: nothing
+        # is subtracted, so rounding makes it neither negative nor larger than P.
+        values, U = np.linalg.eigh(P)
+        B = U * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        m, W = np.linalg.eigh(_transposed(C @ B) @ (C @ B))
+        Z = B @ W
+        m = np.maximum(m, ROUNDING * m[:, -1:]) + sigma**2
+        inverse = (Z / m[:, None, :]) @ _transposed(Z)
+        K, left = C @ inverse, sigma**2 * inverse
+        r = len(H)
+        cap = min(max(updated.part / updated.s, self.rule.least_cap), self.rule.largest_cap)
+        V = polar(self.V + self.across.steps(G, K))
+        updated = replace(updated, V=V, P=left, cap=cap, gain=K, H=H)
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
         return updated, surprise
 
-    def _curvature(self, answer: Answer) -> Belief:
-        """Return the belief with s after a scalar release: a filter in relative terms."""
-        expected = self.s * self.cap
-        noise = (answer.sd / expected) ** 2
-        gain = self.v / (self.v + noise)
-        s = self.s * max(1.0 + gain * (float(answer.value) / expected - 1.0), self.rule.least_fall)
-        v = (1.0 - gain) * self.v + self.rule.drift
-        return replace(self, s=s, v=v, H=None)
+    def _curved(self, scalar: Answer, *matrix: Answer) -> Belief:
+        """Return the belief after a release of the curvature, and of its matrix if there is one.
 
-    def _shaped(self, answer: Answer) -> Belief:
-        """Return the belief with one more curvature matrix, released with this cap.
-
-        Its trace is s·cap, which changes from step to step.
+        s follows a filter in relative terms. The matrix has the trace s·cap, which changes from
+        step to step.
         """
-        r, trace = len(self.shape), self.s * self.cap
-        traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
-        return replace(
-            self,
-            shape=self.rule.memory * self.shape + traceless / trace,
-            weight=self.rule.memory * self.weight + 1.0,
-            variance=self.rule.memory**2 * self.variance + (answer.sd / trace) ** 2,
-            H=None,
-        )
+        expected, rule = self.s * self.cap, self.rule
+        noise = (scalar.sd / expected) ** 2
+        gain = self.v / (self.v + noise)
+        s = self.s * max(1.0 + gain * (float(scalar.value) / expected - 1.0), rule.least_fall)
+        v = (1.0 - gain) * self.v + rule.drift
+        shape, weight, variance = self.shape, self.weight, self.variance
+        for answer in matrix:
+            r, trace = len(shape), s * self.cap
+            traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
+            shape = rule.memory * shape + traceless / trace
+            weight = rule.memory * weight + 1.0
+            variance = rule.memory**2 * variance + (answer.sd / trace) ** 2
+        return replace(self, s=s, v=v, shape=shape, weight=weight, variance=variance, H=None)
 
     @property
     def curvature(self) -> FloatArray:
@@ -145,3 +141,7 @@ class Belief:
         kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
         shaped = np.maximum(1.0 + kept * r * values, self.rule.least_shape)
         return np.asarray((U * (shaped * self.s / shaped.sum())) @ U.T)
+
+
+def _transposed(matrices: FloatArray) -> FloatArray:
+    return matrices.transpose(0, 2, 1)

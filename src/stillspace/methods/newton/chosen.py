@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stillspace._typing import FloatArray
+from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.newton.method import DampedNewton
+from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.methods.newton.states import Looking, NewtonState
 from stillspace.methods.outlier_look import OutlierLook, Screening
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
@@ -21,6 +23,8 @@ class ChosenNewton:
     look: OutlierLook | None = None
     """The look for outliers before the steps, which chooses; None means the standard one."""
     affine: Affine | None = None
+    rule: NewtonRule = NEWTON_RULE
+    division: DivisionRule = DIVISION
     """As in `DampedNewton`."""
 
     @property
@@ -45,7 +49,7 @@ class ChosenNewton:
     @property
     def _first(self) -> DampedNewton:
         look = OutlierLook(self.D, self.most, choose=True) if self.look is None else self.look
-        return DampedNewton(self.D, self.most, look, affine=self.affine)
+        return DampedNewton(self.D, self.most, look, self.rule, self.division, self.affine)
 
     def at(self, point: FloatArray) -> ChosenNewton:
         """Return the method, told the centre and the scale (2, D) that its rows have."""

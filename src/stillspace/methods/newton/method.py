@@ -177,9 +177,9 @@ class DampedNewton:
         kappa = spectrum.kappa / sqrt(moment.share)
         spread = Spread.at(spectrum, moment.sd)
         across = Across.of(moment.leading(min(r + self.rule.leading, D))[:, r:], spread)
-        k = len(across.near) - 1
         others = variance / float(spectrum.signal[-1]) ** 2 * np.eye(r)
-        P = np.concatenate([spread.covariances[:k], others[None]]) + 0.1 / (D - r) * np.eye(r)
+        P = np.concatenate([spread.covariances[: len(across.near) - 1], others[None]])
+        P = P + self.rule.first_doubt / (D - r) * np.eye(r)
         return Steps(
             allowance,
             screening,
@@ -206,7 +206,8 @@ class DampedNewton:
             query, self.rule.scalar_share / (self.rule.first_steps + self.rule.last_steps)
         )
         alone = self.rule.alone * float(signal[0]) if self.r > 1 else 0.0
-        return min(self.rule.largest_part, max(float(signal.sum()) / 2.0, alone, 3.0 * noise))
+        least = max(float(signal.sum()) / 2.0, alone, self.rule.sure * noise)
+        return min(self.rule.largest_part, least)
 
     def _end_with_pca(self, state: LastMoment, answer: Answer) -> Found:
         """Return private PCA; where steps agreed with it, both, weighed by their errors."""
@@ -295,7 +296,7 @@ class DampedNewton:
     def _agrees(self, state: Steps) -> bool:
         """Whether steps and start differ by no more than their own errors."""
         apart, share = subspace_error(state.belief.V.T, state.start.T), state.screening.moment.share
-        return apart < state.belief.error + state.pca_error / share
+        return apart < self.rule.agree * (state.belief.error + state.pca_error / share)
 
     def _split(self, state: Steps) -> bool:
         """Whether different rows hold different directions: a cluster took some of them.

@@ -27,6 +27,8 @@ class NewtonRule:
     """Steps of the first phase, at most: a start that a cluster caught needs time to escape."""
     first_part: float = 0.1
     """Of the gradient's share: what `first_steps` of the first phase take."""
+    divided: float = 0.25
+    """Of what the first phase would cost over all rows: what it costs over parts of the rows."""
     last_steps: int = 10
     """Steps of the second phase, over which the rest is shared equally."""
     still_moves: float = 5.0
@@ -45,6 +47,8 @@ class NewtonRule:
     """In units of 1/s, about the typical distance of inliers: rows at cut/s or more are far."""
     reopened: float = 0.05
     """Of d² over D − r: the doubt about V that the first cut adds, because it moves the optimum."""
+    first_doubt: float = 0.1
+    """Of d² over D − r: the doubt about V that the start has beside its noise."""
     first_curvature: float = 2.0
     """The trace s of the curvature that is believed before the first step."""
     first_cap: float = 0.3
@@ -68,6 +72,9 @@ class NewtonRule:
     """Share of the rows: the largest share of near rows from which on the curvature can grow."""
     alone: float = 1.25
     """Times the first eigenvalue: rows along one direction alone must not make it grow."""
+    sure: float = 3.0
+    """Standard deviations that noise alone does not pass: neither must it make the curvature grow,
+    nor must it make a direction look as if other rows held it."""
     judged_at: int = 3
     """Steps after which the mean weight 1/d tells a noisy table."""
     noisy: float = 2.2
@@ -76,6 +83,8 @@ class NewtonRule:
     """The d² above which steps on a noisy table could show nothing."""
     compared_at: int = 10
     """Steps after which a noisy table's steps are compared with private PCA."""
+    agree: float = 1.5
+    """Times the error that both predict: nearer, nothing speaks for outliers."""
     split: float = 0.3
     """Of the mean weight: a direction below it is held by other rows than the others."""
     slight: float = 0.1

@@ -29,29 +29,33 @@ class Across:
     `(y_j² (1 − z_i²/d²) − z_i²)/d`. If the z of a row follow an elliptical law, the mean of this is
     `(1 − g_i) H_jj − e_i E[d]`, with H the mean of yyᵀ/d, `g_i = E[z_i²/d³]/E[1/d]` and
     `e_i = E[z_i²/d]/E[d]`. Both follow from the eigenvalues across the subspace. With one
-    direction across, d = |z| has no such derivative at 0, and H counts as it is.
+    direction across, d = |z| has no such derivative at 0. So the steps take H for the curvature
+    along an average direction (g = e = 1/(D − r)), and less only where the formula says less.
     """
 
     leading: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     """(D, k), or empty."""
     near: FloatArray = field(default_factory=lambda: np.zeros(1))
-    """(k + 1,), g_i of the leading directions, and the mean of the others."""
+    """(k + 1,), g_i of the leading directions, and that of an average one."""
     far: FloatArray = field(default_factory=lambda: np.zeros(1))
     """(k + 1,), e_i likewise."""
 
     @classmethod
     def of(cls, leading: FloatArray, spread: Spread) -> Across:
         """Take the k leading directions across the subspace, whose spread this is."""
-        k = leading.shape[1]
-        if len(spread.near) < 2:
-            return cls()
-        return cls(leading, *(_first(part, k) for part in (spread.near, spread.far)))
+        k, m = leading.shape[1], len(spread.near)
+        return cls(leading, *(np.append(part[:k], 1.0 / m) for part in (spread.near, spread.far)))
 
     def curvatures(self, H: FloatArray, least: float) -> FloatArray:
-        """Return the curvature (k + 1, r, r) along each direction, at least a part of H."""
+        """Return the curvature (k + 1, r, r) along each direction: H, or a part of it.
+
+        Where even an average direction is nearly flat, the formula tells nothing.
+        """
         values, U = np.linalg.eigh(H)
-        each = np.outer(1.0 - self.near, values) - self.far[:, None] * _distance(H)
-        return np.asarray(np.maximum(each, least * values)[:, None, :] * U @ U.T)
+        each = _along(self.near, self.far, values)
+        mean = each[-1]
+        part = np.where(mean > least * values, each / np.where(mean > 0.0, mean, 1.0), 1.0)
+        return np.asarray(((np.clip(part, least, 1.0) * values)[:, None, :] * U) @ U.T)
 
     def steps(self, G: FloatArray, gains: FloatArray) -> FloatArray:
         """Return the step (D, r) for a gradient, given the gains along each direction."""
@@ -67,15 +71,12 @@ class Across:
         return np.concatenate([gains[:-1], others])
 
 
-def _first(values: FloatArray, k: int) -> FloatArray:
-    """Return the first k, and the mean of the others."""
-    return np.append(values[:k], values[k:].mean() if len(values) > k else 0.0)
-
-
-def _distance(H: FloatArray) -> float:
-    """Return E[d]: E[1/d] − E[d] = s on the sphere, and this is right where d hardly varies."""
-    s = float(np.trace(H))
-    return (sqrt(s * s + 4.0) - s) / 2.0
+def _along(near: FloatArray, far: FloatArray, values: FloatArray) -> FloatArray:
+    """Return `(1 − g_i) h_j − e_i E[d]`: a row per direction, a column per eigenvalue h of H."""
+    s = float(values.sum())
+    # E[1/d] − E[d] = s on the sphere; this is E[d] where d hardly varies
+    distance = (sqrt(s * s + 4.0) - s) / 2.0
+    return np.asarray(np.outer(1.0 - near, values) - distance * far[:, None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,25 +97,26 @@ class Spread:
         between = sd**2 / 2.0
         gaps = (spectrum.signal + spectrum.bulk) - rest[:, None]
         each = between / (gaps**2 + 12.0 / pi**2 * between)
-        return cls(*elliptical_parts(rest), each[:, :, None] * np.eye(each.shape[1]))
+        # variances that noise does not tell apart count as nearly equal
+        parts = elliptical_parts(rest + spectrum.edge)
+        return cls(*parts, each[:, :, None] * np.eye(each.shape[1]))
 
     def after(self, H: FloatArray, K: FloatArray, sd: float) -> Spread:
         """Return the spread after a step with curvature H, gains K and noise `sd` per entry."""
-        kept = np.eye(len(H)) - self._curvatures(H) @ K
+        values, U = np.linalg.eigh(H)
+        each = _along(self.near, self.far, values)
+        kept = np.eye(len(H)) - ((each[:, None, :] * U) @ U.T) @ K
         noise = sd**2 * (K.transpose(0, 2, 1) @ K)
         moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + noise
+        # no angle has a larger mean square, whatever was released
+        most = len(H) * pi**2 / 4.0
+        moved *= (most / np.maximum(np.einsum("ijj->i", moved), most))[:, None, None]
         return replace(self, covariances=moved)
 
     def flattest(self, H: FloatArray) -> float:
         """Return the least curvature along any direction, as a part of H."""
-        values, U = np.linalg.eigh(H)
-        unit = U / np.sqrt(values)
-        return float(np.linalg.eigvalsh(unit.T @ self._curvatures(H) @ unit).min())
-
-    def _curvatures(self, H: FloatArray) -> FloatArray:
-        """Return the curvature along each direction, (D − r, r, r)."""
-        near, far = self.near[:, None, None], self.far[:, None, None]
-        return np.asarray((1.0 - near) * H - far * _distance(H) * np.eye(len(H)))
+        values = np.linalg.eigh(H)[0]
+        return float((_along(self.near, self.far, values) / values).min())
 
     @property
     def error(self) -> float:

@@ -84,8 +84,7 @@ class Steps:
             steps = rule.first_steps + rule.last_steps
             first = rule.first_part * gradient / rule.first_steps, scalar / steps, matrix / steps
             if isinstance(self.sampling, RowPart):
-                # `first_steps` of them cost a quarter of what they would over all rows
-                more = self.sampling.parts / 4.0
+                more = rule.divided * self.sampling.parts
                 return more * first[0], more * first[1], more * first[2]
             return first
         each = (1.0 - self.spent) / (self.end - self.k) / (gradient + scalar + matrix)

@@ -8,11 +8,11 @@ and, only where some of these look like outliers, the second moment of the other
 from stillspace.methods.outlier_look.caps import LeftOut, clear_gaps
 from stillspace.methods.outlier_look.method import LookState, OutlierLook, Screening
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
-from stillspace.methods.outlier_look.rule import STANDARD, LookRule
+from stillspace.methods.outlier_look.rule import LOOK_RULE, LookRule
 from stillspace.methods.outlier_look.units import UnitsAgain
 
 __all__ = [
-    "STANDARD",
+    "LOOK_RULE",
     "LeftOut",
     "LookRule",
     "LookState",

@@ -14,7 +14,7 @@ from stillspace._typing import FloatArray
 from stillspace.methods.division import DIVISION, DivisionRule
 from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
-from stillspace.methods.outlier_look.rule import STANDARD, LookRule
+from stillspace.methods.outlier_look.rule import LOOK_RULE, LookRule
 from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.standardiser.method import StandardiserState
@@ -158,7 +158,7 @@ class OutlierLook:
     """Number of components, or the largest number that may be chosen."""
     choose: bool = False
     """Whether the number of components is chosen by the second moment."""
-    rule: LookRule = STANDARD
+    rule: LookRule = LOOK_RULE
     division: DivisionRule = DIVISION
     leave_out: bool = True
     """Whether groups are looked for; otherwise all rows are kept, and nothing is spent on it."""
@@ -311,7 +311,7 @@ class OutlierLook:
         foreign = tuple(
             group
             for group, mean in zip(state.groups, state.means, strict=True)
-            if self._extent(group) * _relative_variance(rest, group.direction, mean) ** 2
+            if self._extent(group) * self._relative_variance(rest, group.direction, mean) ** 2
             < rule.natural
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
@@ -330,6 +330,21 @@ class OutlierLook:
         """Return how much of the table a group is: its share of the rows times its angle."""
         return min(group.share, self.rule.large) * group.angle
 
+    def _relative_variance(self, moment: Moment, direction: FloatArray, mean: float) -> float:
+        """Return the variance along a direction over that along an average one.
+
+        A group moves the centre towards itself, so that the other rows have a mean on its other
+        side, which does not count. The mean is that of the rows outside this group. If other groups
+        are left out besides, it may say clearly more than these rows can have, and then says
+        nothing.
+        """
+        rows = max(float(np.trace(moment.value)), moment.sd)
+        inside = float(direction @ moment.value @ direction)
+        of_mean = mean**2 / rows
+        if self.rule.excess * of_mean > inside + self.rule.sure * moment.sd:
+            of_mean = 0.0
+        return max(inside - of_mean, 0.0) * len(direction) / max(rows - of_mean, moment.sd)
+
     def _saw_units(self, state: NewUnits, answer: Answer) -> LookState:
         """Let the standardiser go on; at its end, see the rows outside the groups in new units."""
         assert self.units is not None
@@ -345,21 +360,6 @@ class OutlierLook:
 
     def _components(self, moment: Moment) -> int:
         return moment.count(self.r) if self.choose else self.r
-
-
-def _relative_variance(moment: Moment, direction: FloatArray, mean: float) -> float:
-    """Return the variance along a direction over that along an average one.
-
-    A group moves the centre towards itself, so that the other rows have a mean on its other side,
-    which does not count. The mean is that of the rows outside this group. If other groups are left
-    out besides, it may say clearly more than these rows can have, and then says nothing.
-    """
-    rows = max(float(np.trace(moment.value)), moment.sd)
-    inside = float(direction @ moment.value @ direction)
-    of_mean = mean**2 / rows
-    if 0.75 * of_mean > inside + 6.0 * moment.sd:
-        of_mean = 0.0
-    return max(inside - of_mean, 0.0) * len(direction) / max(rows - of_mean, moment.sd)
 
 
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:

@@ -93,9 +93,13 @@ def _climbed(excess: FloatArray, C: FloatArray) -> FloatArray:
     """
     shift = 0.5 * float(np.max(np.abs(np.linalg.eigvalsh(excess))))
     K = len(C)
-    tensor = _matrices(excess).transpose(1, 2, 0).reshape(K * K, -1)  # M(c) = tensor @ squares(c)
+    first, second, weights = pairs_of(K)
+    # M(c) + α‖c‖² = tensor @ (products of two entries of c)
+    tensor = _matrices(excess).transpose(1, 2, 0) * weights
+    tensor += shift * np.eye(K)[:, :, None] * (first == second)
+    tensor = tensor.reshape(K * K, -1)
     for _ in range(STEPS):
-        M = (tensor @ squares(C)).reshape(K, K, -1)
-        C = np.einsum("ijc,jc->ic", M, C) + shift * C
-        C = C / np.maximum(np.sqrt(np.einsum("ic,ic->c", C, C)), 1e-300)
+        M = (tensor @ (C[first] * C[second])).reshape(K, K, -1)
+        C = np.einsum("ijc,jc->ic", M, C)
+        C /= np.sqrt(np.maximum(np.einsum("ic,ic->c", C, C), 1e-300))
     return C

@@ -9,13 +9,7 @@ import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.methods.standardiser import (
-    LARGEST_SCALE,
-    Standardiser,
-    can_standardise,
-    kappa_of,
-    standardiser_share,
-)
+from stillspace.methods.standardiser import LARGEST_SCALE, Standardiser, kappa_of
 from stillspace.plans.adaptive import Allowance
 from stillspace.rows.maps import Affine
 
@@ -45,9 +39,10 @@ class UnitsAgain:
     def share(self, allowance: Allowance) -> float | None:
         """Return the part of μ² that it takes; None where the public facts say that it is vain."""
         kappa = kappa_of(allowance.mu, allowance.size, self.standardiser.D)
-        if self.first is None or can_standardise(kappa) == "no":
+        rule = self.standardiser.rule
+        if self.first is None or kappa < rule.least_kappa:
             return None
-        return standardiser_share(kappa)
+        return rule.share_of(kappa)
 
     @property
     def before(self) -> Affine:

@@ -4,28 +4,17 @@ A method as `stillspace.plans.adaptive` defines it (docs/standardiser.md). It se
 of cells, never a row.
 """
 
-from stillspace.methods.standardiser.method import (
-    Standardiser,
-    can_standardise,
-    kappa_of,
-    standardiser_share,
-)
+from stillspace.methods.standardiser.method import Standardiser, kappa_of
 from stillspace.methods.standardiser.rule import (
     LARGEST_SCALE,
-    LEAST_KAPPA,
-    RULE,
-    SAFE_KAPPA,
-    Rule,
+    STANDARDISER_RULE,
+    StandardiserRule,
 )
 
 __all__ = [
     "LARGEST_SCALE",
-    "LEAST_KAPPA",
-    "RULE",
-    "SAFE_KAPPA",
-    "Rule",
+    "STANDARDISER_RULE",
     "Standardiser",
-    "can_standardise",
+    "StandardiserRule",
     "kappa_of",
-    "standardiser_share",
 ]

@@ -20,15 +20,13 @@ from stillspace.methods.standardiser.hypotheses import (
     within,
 )
 from stillspace.methods.standardiser.looks import Look, Range, first_edges
-from stillspace.methods.standardiser.rule import RULE
+from stillspace.methods.standardiser.rule import StandardiserRule
 
 _SMALLEST = nextafter(0.0, 1.0)
 _AT_ONCE = 64
 """Columns that are handled at once."""
 _CELLS = 2**16
 """Probabilities that are computed at once: they stay in a core's second cache."""
-_UNLIKELY = 12.0
-"""What a hypothesis lacks, in the logarithm of its weight, that is not looked at again."""
 _SELDOM = 8
 """Tables of first hypotheses that are kept in memory: one for each public range, 6 MB each."""
 
@@ -58,6 +56,7 @@ class Beliefs(NamedTuple):
     """Octaves between the scales of neighbouring hypotheses."""
     known: tuple[Range | None, ...]
     """The public range of a column, if it has one."""
+    rule: StandardiserRule
 
     @property
     def live(self) -> FloatArray:
@@ -77,7 +76,7 @@ class Beliefs(NamedTuple):
     @property
     def resolved(self) -> npt.NDArray[np.bool_]:
         """Whether centre and scale are known well enough for the last look."""
-        return (self.uncertainty <= RULE.resolved) & np.isnan(self.heavy[:, 2])
+        return (self.uncertainty <= self.rule.resolved) & np.isnan(self.heavy[:, 2])
 
     @property
     def octave(self) -> tuple[FloatArray, FloatArray]:
@@ -102,7 +101,7 @@ class Beliefs(NamedTuple):
 
     def is_clear(self, share: FloatArray) -> npt.NDArray[np.bool_]:
         """Whether a share of the rows, one per column, stands out of the noise."""
-        return share >= np.maximum(RULE.least_live, RULE.sure * self.sd)
+        return share >= np.maximum(self.rule.least_live, self.rule.sure * self.sd)
 
     def masses(self, look: Look, laws: Hypotheses) -> AnyArray:
         """Return what hypotheses of the columns say of a look at them, atoms included."""
@@ -117,7 +116,7 @@ class Beliefs(NamedTuple):
 
     def next_edges(self, columns: IntArray, sd: float) -> list[FloatArray]:
         """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin."""
-        bins = int(np.clip(RULE.full / sd, RULE.least_bins, RULE.most_bins))
+        bins = int(np.clip(self.rule.full / sd, self.rule.least_bins, self.rule.most_bins))
         levels = np.arange(1.0, bins) / bins
         found = []
         for some in _some(columns):
@@ -126,7 +125,7 @@ class Beliefs(NamedTuple):
             parts = [atom[:2] for atom in self.atoms[column] if atom[2] > 0.0]
             low, high, share = self.heavy[column]
             if share > 0.0:
-                parts.append(np.linspace(low, high, RULE.parts_of_heavy_bin + 1))
+                parts.append(np.linspace(low, high, self.rule.parts_of_heavy_bin + 1))
             edges = np.concatenate([found[i], *parts])
             found[i] = np.unique(edges[np.isfinite(edges)])
         return found
@@ -146,7 +145,7 @@ class Beliefs(NamedTuple):
     def centers_and_scales(self) -> FloatArray:
         """Return medians and scales (2, D); an infinite scale where noise leaves it open."""
         found = np.array([np.zeros(len(self.weights)), np.full(len(self.weights), inf)])
-        full = self.heavy[:, 2] > (1.0 - RULE.outliers) * self.present
+        full = self.heavy[:, 2] > (1.0 - self.rule.outliers) * self.present
         tried = np.full(len(self.weights), False)
         for look in reversed(self.looks):
             at = np.flatnonzero(~(self.hopeless | full | tried)[look.columns])
@@ -158,23 +157,23 @@ class Beliefs(NamedTuple):
 
     def _read_off(self, look: Look) -> FloatArray:
         """Return medians and scales from a look that is the last one at its columns."""
-        columns = look.columns
+        columns, rule = look.columns, self.rule
         masses = self.masses(look, self.laws[columns])
         believed = np.einsum("ck,cke->ce", self.weights[columns], masses)
         off = look.shares - believed
-        trust = RULE.misfit**2 / (RULE.misfit**2 + look.sd**2)
-        shares = believed + np.where(np.abs(off) > RULE.sure * look.sd, 1.0, trust) * off
-        at_all = (self.octave[1] <= RULE.unbelieved) | (self.live <= self.varied / 2.0)
+        trust = rule.misfit**2 / (rule.misfit**2 + look.sd**2)
+        shares = believed + np.where(np.abs(off) > rule.sure * look.sd, 1.0, trust) * off
+        at_all = (self.octave[1] <= rule.unbelieved) | (self.live <= self.varied / 2.0)
         found = np.array([np.zeros(len(columns)), np.full(len(columns), inf)])
         for i, column in enumerate(columns):
             edges = look.own_edges(i)
             there = self.present[column]  # median and spread are those of the present cells
             some = on_simplex(shares[i, : len(edges) + 1] / there)
             tails = self._with_tails(column, edges, some)
-            read = spread(*tails, look.sd / there, RULE.doubtful, edges)
+            read = spread(*tails, look.sd / there, rule, edges)
             reach = max(read.median - edges[0], edges[-1] - read.median)
-            resolved = read.doubt <= RULE.unresolved or (at_all[column] and read.scale <= reach)
-            others = max(RULE.least_live, RULE.sure * look.sd)
+            resolved = read.doubt <= rule.unresolved or (at_all[column] and read.scale <= reach)
+            others = max(rule.least_live, rule.sure * look.sd)
             if resolved and read.others >= others and 0.0 < read.scale < inf:
                 found[:, i] = read.median, read.scale
         return found
@@ -202,20 +201,20 @@ class Beliefs(NamedTuple):
     def _refined(self, look: Look, columns: IntArray) -> Beliefs:
         """Return the belief after one more look at some of the columns."""
         seen = look.some(look.places(columns))
-        step = self.step[columns]
-        laws = self.laws[columns].split(seen.edges).halved(step, RULE.finest_step)
-        changed = self._changed(columns, step=np.maximum(step / 2.0, RULE.finest_step))
+        step, finest = self.step[columns], self.rule.finest_step
+        laws = self.laws[columns].split(seen.edges, self.rule.most_parts).halved(step, finest)
+        changed = self._changed(columns, step=np.maximum(step / 2.0, finest))
         return changed._weighed(columns, *changed._with_fresh(seen, laws), look.sd)
 
     def _with_fresh(self, look: Look, laws: Hypotheses) -> tuple[Hypotheses, FloatArray]:
         """Return hypotheses, with those of laws inside heavy bins, and the heavy bins."""
-        columns, rows = look.columns, np.arange(len(look.columns))
+        columns, rows, rule = look.columns, np.arange(len(look.columns)), self.rule
         shares = np.where(look.closed, look.shares, -inf)
         for low, _, share in self._atoms(columns):
             shares[rows, look.bins_of(low)] -= share
         at = np.argmax(shares, axis=1)
         most = shares[rows, at]
-        is_heavy = most > np.maximum(RULE.heavy * self.present[columns], RULE.clear * look.sd)
+        is_heavy = most > np.maximum(rule.heavy * self.present[columns], rule.clear * look.sd)
         heavy = np.full((len(columns), 3), np.nan)
         if not is_heavy.any():
             return laws, heavy
@@ -223,7 +222,8 @@ class Beliefs(NamedTuple):
         heavy[here] = np.column_stack(
             [look.edges[here, bins - 1], look.edges[here, bins], most[here]]
         )
-        fresh = within(heavy[:, 0], heavy[:, 1], log_sum(laws.prior) - RULE.fresh)
+        prior = log_sum(laws.prior) - rule.fresh
+        fresh = within(heavy[:, 0], heavy[:, 1], prior, rule.depth)
         return Hypotheses.joined([laws, fresh]), heavy
 
     def _weighed(
@@ -239,9 +239,9 @@ class Beliefs(NamedTuple):
         found -= found.max(axis=1, keepdims=True)
         weights = np.exp(found)
         weights /= weights.sum(axis=1, keepdims=True)
-        order = np.argsort(-weights, axis=1, kind="stable")[:, : RULE.most_kept]
+        order = np.argsort(-weights, axis=1, kind="stable")[:, : self.rule.most_kept]
         weights, laws = np.take_along_axis(weights, order, axis=1), laws.taken(order)
-        likely = np.cumsum(weights, axis=1) - weights < RULE.mass_kept
+        likely = np.cumsum(weights, axis=1) - weights < self.rule.mass_kept
         weights = np.where(likely, weights, 0.0)
         weights /= weights.sum(axis=1, keepdims=True)
         laws = replace(laws, prior=np.where(likely, laws.prior, -inf))
@@ -259,7 +259,7 @@ class Beliefs(NamedTuple):
                 masses = self.masses(seen, laws if here.all() else laws[here])
                 off = seen.shares[:, None, :].astype(np.float32) - np.float32(0.5) * masses
                 fit = np.einsum("cke,cke->ck", masses, off)
-                found[here] += fit / (look.sd**2 + RULE.misfit**2)
+                found[here] += fit / (look.sd**2 + self.rule.misfit**2)
         return found
 
     def _changed(self, columns: IntArray, **facts: FloatArray | Hypotheses) -> Beliefs:
@@ -278,7 +278,7 @@ class Beliefs(NamedTuple):
     def _has_narrow_bin(self, columns: IntArray) -> npt.NDArray[np.bool_]:
         """Whether the heavy bin of a column is one value, beside which there are other cells."""
         low, high, share = self.heavy[columns].T
-        narrow = high - low <= RULE.atom_width * np.maximum(np.abs(low), np.abs(high))
+        narrow = high - low <= self.rule.atom_width * np.maximum(np.abs(low), np.abs(high))
         clear = self.is_clear(self.present - np.nan_to_num(self.heavy[:, 2]))[columns]
         return np.asarray(narrow & clear & (share > 0.0))
 
@@ -306,7 +306,7 @@ class Beliefs(NamedTuple):
         return found
 
     def _begun(self, columns: IntArray, known: Range | None) -> Beliefs:
-        hypotheses, masses, squares = _first(known)
+        hypotheses, masses, squares = _first(known, self.rule)
         look = self.first.some(columns)
         shares = look.shares.astype(np.float32)
         for low, _, share in self._atoms(columns):
@@ -314,15 +314,13 @@ class Beliefs(NamedTuple):
         live = self.live[columns, None].astype(np.float32)
         score = live * (shares @ masses.T)
         score -= 0.5 * live**2 * squares
-        score /= np.float32(look.sd**2 + RULE.misfit**2)
+        score /= np.float32(look.sd**2 + self.rule.misfit**2)
         score += hypotheses.prior.astype(np.float32)
-        likely, none = _most_likely(score)
-        laws = hypotheses[likely]
-        laws = replace(laws, prior=np.where(none, -inf, laws.prior))
-        laws, heavy = self._with_fresh(look, laws)
+        likely = _largest(score, self.rule.most_kept)
+        laws, heavy = self._with_fresh(look, hypotheses[likely])
         ends = self.atoms[columns, :, :2].reshape(len(columns), -1)
         needed = np.concatenate([heavy[:, :2], ends], axis=1)
-        outline = look.outline(masses[likely].max(axis=1), needed)
+        outline = look.outline(masses[likely].max(axis=1), needed, self.rule.negligible)
         found = self._replace(outline=self.outline.with_columns(outline))
         return found._weighed(columns, laws, heavy, look.sd)
 
@@ -339,20 +337,9 @@ def _alike(laws: Hypotheses, look: Look, columns: IntArray) -> Iterator[tuple[In
             yield some, most
 
 
-def _most_likely(score: AnyArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return the places of the largest scores of each column, and where rows are filled up."""
-    places = np.zeros((len(score), RULE.most_kept), dtype=np.int64)
-    none = np.ones(places.shape, dtype=np.bool_)
-    near = score >= score.max(axis=1, keepdims=True) - _UNLIKELY
-    for row, scores, candidates in zip(places, score, near, strict=True):
-        some = np.flatnonzero(candidates)
-        if len(some) > RULE.most_kept:
-            order = np.argpartition(-scores[some], RULE.most_kept)
-            some = some[order[: RULE.most_kept]]
-        row[: len(some)] = some
-    for filled, count in zip(none, np.minimum(near.sum(axis=1), RULE.most_kept), strict=True):
-        filled[:count] = False
-    return places, none
+def _largest(score: AnyArray, count: int) -> IntArray:
+    """Return the places of the largest scores of each column."""
+    return np.argpartition(-score, count, axis=1)[:, :count]
 
 
 def _put(old: FloatArray, columns: IntArray, new: FloatArray) -> FloatArray:
@@ -373,32 +360,36 @@ def _divided(share: float, parts: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=_SELDOM)
-def _first(known: Range | None) -> tuple[Hypotheses, AnyArray, FloatArray]:
+def _first(known: Range | None, rule: StandardiserRule) -> tuple[Hypotheses, AnyArray, FloatArray]:
     """Return the first hypotheses, their probabilities of the bins, and the sums of the squares."""
-    hypotheses, edges = first_hypotheses(RULE.least_octave, RULE.most_octave), first_edges(known)
+    hypotheses, edges = first_hypotheses(rule), first_edges(rule, known)
     if known is not None:  # a codebook may be wrong: what it excludes has less weight, not none
-        unlikely = RULE.fresh * hypotheses.beyond(known.low, known.high)
+        unlikely = rule.fresh * hypotheses.beyond(known.low, known.high)
         hypotheses = replace(hypotheses, prior=hypotheses.prior - unlikely)
         ends = np.array([known.low]), np.array([known.high])
-        expected = within(*ends, log_sum(hypotheses.prior)[None]).split(edges[None])
+        expected = within(*ends, log_sum(hypotheses.prior)[None], rule.depth)
+        expected = expected.split(edges[None], rule.most_parts)
         hypotheses = Hypotheses.joined([hypotheses, expected[0]])
     masses = hypotheses.masses(edges)
     return hypotheses, masses, np.square(masses).sum(axis=1)
 
 
 def beliefs_after_first(
-    look: Look, missing: FloatArray, known: tuple[Range | None, ...]
+    look: Look,
+    missing: FloatArray,
+    known: tuple[Range | None, ...],
+    rule: StandardiserRule,
 ) -> Beliefs:
     """Return what is believed of all columns after the first look; noisy shares are missing."""
     D, rows = len(known), np.arange(len(known))
     zeros = look.shares[rows, look.bins_of(np.zeros(D))]
-    present = 1.0 - np.where(missing > RULE.sure * look.sd, np.minimum(missing, 1.0), 0.0)
-    is_atom = zeros > np.maximum(RULE.heavy * present, RULE.clear * look.sd)
+    present = 1.0 - np.where(missing > rule.sure * look.sd, np.minimum(missing, 1.0), 0.0)
+    is_atom = zeros > np.maximum(rule.heavy * present, rule.clear * look.sd)
     share = np.where(is_atom, np.minimum(zeros, present), 0.0)
     atoms = np.column_stack([np.zeros(D), np.full(D, _SMALLEST), share])[:, None, :]
-    none = np.zeros((D, RULE.most_kept))
+    none = np.zeros((D, rule.most_kept))
     empty = Look(look.columns, np.empty((D, 0)), np.zeros((D, 1)), look.sd)
     laws, one = Hypotheses(none, none, none, none, none), np.ones(D)
     heavy = np.full((D, 3), np.nan)
-    found = Beliefs(laws, none, look, empty, (), atoms, heavy, present, one, one, known)
+    found = Beliefs(laws, none, look, empty, (), atoms, heavy, present, one, one, known, rule)
     return found.begun(rows)

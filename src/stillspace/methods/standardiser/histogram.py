@@ -8,13 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stillspace._typing import FloatArray
-
-ATOM = 0.5
-"""A bin with the median and more than this share of all cells holds one repeated value, nearly: the
-scale is then that of the other cells. Half would be exact; counts have noise."""
-LEVEL, TO_SD = 0.6, 1.1881836
-"""The spread is read off where this share of the cells lies within it of the median. Times the
-second number it is the standard deviation of a normal law, as 1.48 × MAD is at the level .5."""
+from stillspace.methods.standardiser.rule import StandardiserRule
 
 
 class Spread(NamedTuple):
@@ -40,14 +34,14 @@ def on_simplex(shares: FloatArray) -> FloatArray:
 
 
 def spread(
-    edges: FloatArray, shares: FloatArray, sd: float, doubtful: float, looked: FloatArray
+    edges: FloatArray, shares: FloatArray, sd: float, rule: StandardiserRule, looked: FloatArray
 ) -> Spread:
     """Return the median and the scale of cells, spread evenly within their bins.
 
     `shares` (edges + 1) add up to 1; the first and the last bin are open. If the bin of the median
     is an atom the scale is that of the other cells. `sd` is the noise of one share between edges of
     `looked`; other edges divide such a share without more noise. The scale is read a second and a
-    third time, `doubtful` standard deviations of the counts within it away.
+    third time, `rule.clear` standard deviations of the counts within it away.
     """
     below = np.cumsum(shares)[:-1]
     i = int(np.searchsorted(below, 0.5))
@@ -58,23 +52,24 @@ def spread(
     if not median < edges[i]:  # rounding: the bin may hold one number alone
         median = float(edges[i - 1])
     others = 1.0
-    if share > ATOM:
+    if share > rule.atom:
         others = 1.0 - share
         below = np.where(np.arange(len(below)) >= i, below - share, below)
     away = np.unique(np.abs(edges - median))
     within = np.interp(median + away, edges, below) - np.interp(median - away, edges, below)
     within = np.maximum.accumulate(within)
 
-    at = _crossing(within, LEVEL * others)
+    level = rule.level * others
+    at = _crossing(within, level)
     if at is None:
         return Spread(median, np.inf, 1.0 - share, np.inf)
-    found = max(float(np.interp(LEVEL * others, within, away)), away[at] / 2.0)
-    off = doubtful * sd * sqrt(np.count_nonzero(np.abs(looked - median) <= found) + 1)
-    low, high = _crossing(within, LEVEL * others - off), _crossing(within, LEVEL * others + off)
+    found = max(float(np.interp(level, within, away)), away[at] / 2.0)
+    off = rule.clear * sd * sqrt(np.count_nonzero(np.abs(looked - median) <= found) + 1)
+    low, high = _crossing(within, level - off), _crossing(within, level + off)
     if not low or high is None:  # nearer than the first edge, or beyond the last one
-        return Spread(median, TO_SD * found, 1.0 - share, np.inf)
+        return Spread(median, rule.to_sd * found, 1.0 - share, np.inf)
     doubt = float(np.log2(away[high] / away[low - 1]))
-    return Spread(median, TO_SD * found, 1.0 - share, doubt)
+    return Spread(median, rule.to_sd * found, 1.0 - share, doubt)
 
 
 def _crossing(within: FloatArray, level: float) -> int | None:

@@ -17,25 +17,12 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-
-RELATIVE = range(-4, 4)
-"""Octaves of the scale relative to the centre. A smaller scale makes an octave a heavy bin, which
-brings hypotheses of its own (`within`)."""
-FAMILIAR, FAMILIAR_WIDTH = 3.0, 8.0
-"""People choose units in which numbers are near 2³: a Cauchy prior of the octave, and its width."""
-RARE = 2.0
-"""What the prior's logarithm loses for negative centres, which few columns have."""
-DEPTH = 10
-"""Octaves of the scale below the width of a heavy bin."""
-MOST_PARTS = 128
-"""Parts that a box of centres is split into, at most."""
+from stillspace.methods.standardiser.rule import StandardiserRule
 
 _QUANTILES = np.array([-2.1131, -1.0395, -0.5428, -0.1711, 0.1711, 0.5428, 1.0395, 2.1131])
 """Places that stand for a t law when bins are chosen: its quantiles at 1/16, 3/16, …"""
 _PLACES = np.array([-0.75, -0.25, 0.25, 0.75])
 """Places that stand for a box of centres, in units of its reach."""
-_LIGHT = 1e-4
-"""Hypotheses below this weight do not take part when bins are chosen."""
 _FARTHEST = 1e18
 """Farther from its centre a law has no mass that a number could hold; the square is a float32."""
 
@@ -124,10 +111,10 @@ class Hypotheses:
 
         The hypotheses of a column stand in the order of their weights.
         """
-        k = max(int(np.count_nonzero(weights > _LIGHT, axis=1).max()), 1)
+        k = int(np.count_nonzero(weights, axis=1).max())
         laws, weights = self[:, :k], weights[:, :k]
         # A law without weight would stretch the outer quantiles to where it lies.
-        counts = weights > np.minimum(_LIGHT, weights[:, :1] / 2.0)
+        counts = weights > 0.0
         with np.errstate(over="ignore"):
             x = (laws.center[..., None] + laws.scale[..., None] * _QUANTILES)[:, :, None]
             if np.any((8.0 * laws.reach > laws.scale) & counts):
@@ -139,13 +126,16 @@ class Hypotheses:
             for i, some in enumerate(counts)
         ]
 
-    def split(self, edges: FloatArray) -> Hypotheses:
-        """Return boxes of centres no wider than their scale, or half their bins' width."""
+    def split(self, edges: FloatArray, most: int) -> Hypotheses:
+        """Return boxes of centres no wider than their scale, or half their bins' width.
+
+        Each box is split into `most` parts, at most.
+        """
         low, high = (self.center + sign * self.reach for sign in (-1.0, 1.0))
         rows = zip(edges, low, high, strict=True)
         inside = np.array([np.searchsorted(e, b) - np.searchsorted(e, a) for e, a, b in rows])
         finest = np.maximum(self.scale, self.reach / (inside + 1.0))
-        parts = np.clip(np.ceil(2.0 * self.reach / finest), 1, MOST_PARTS).astype(np.int64)
+        parts = np.clip(np.ceil(2.0 * self.reach / finest), 1, most).astype(np.int64)
         if np.all((parts == 1) | np.isneginf(self.prior)):
             return self
         at, of = _numbered(np.where(np.isneginf(self.prior), 0, parts))
@@ -196,22 +186,24 @@ def _numbered(counts: IntArray) -> tuple[IntArray, IntArray]:
     return at, owner
 
 
-def first_hypotheses(least: int, most: int) -> Hypotheses:
-    """Return the hypotheses of a first look at octaves 2^least … 2^most, with the public prior.
+def first_hypotheses(rule: StandardiserRule) -> Hypotheses:
+    """Return the hypotheses of a first look at octaves of the cells, with the public prior.
 
     Centres are ±2^k at four places per octave, off the octave's ends, and 0.
     """
+    least, most = rule.least_octave, rule.most_octave
     where: FloatArray = np.asarray(least + (np.arange(4 * (most - least)) + 0.5) / 4.0)
     octaves: FloatArray = np.arange(float(least), float(most), 0.5)
     parts = []
     for sign in (1.0, -1.0):
         center = sign * np.exp2(where)
         reach = np.exp2(where) * (2.0**0.125 - 2.0**-0.125) / 2.0
-        weight = _familiar(where) - (RARE if sign < 0 else 0.0)
-        parts += [_filled(center, reach, where + relative, 0.0, weight) for relative in RELATIVE]
+        weight = _familiar(where, rule)
+        relative = range(-rule.relative, rule.relative + 1)
+        parts += [_filled(center, reach, where + octave, 0.0, weight) for octave in relative]
     zero = np.zeros(len(octaves))
     for side in (0.0, 1.0, -1.0):
-        weight = _familiar(octaves) - (RARE if side < 0 else 0.0)
+        weight = _familiar(octaves, rule)
         parts.append(_filled(zero, zero, octaves, side, weight))
     found = Hypotheses.joined(parts)
     return replace(found, prior=found.prior - log_sum(found.prior))
@@ -221,15 +213,16 @@ LEAST_OCTAVE = -1000.0
 """Of the scale of a law: a bin may be as narrow as 2⁻¹⁰⁷⁴, and no scale may be 0."""
 
 
-def within(low: FloatArray, high: FloatArray, prior: FloatArray) -> Hypotheses:
+def within(low: FloatArray, high: FloatArray, prior: FloatArray, depth: int) -> Hypotheses:
     """Return hypotheses of cells that are all in one bin, with this weight together.
 
-    One bin per column; where its ends are no numbers, the hypotheses have no weight.
+    One bin per column; scales are down to `depth` octaves below its width. Where the ends of a bin
+    are no numbers, the hypotheses have no weight.
     """
     none = np.isnan(low)[..., None]
     low, high = np.where(none, 0.0, low[..., None]), np.where(none, 1.0, high[..., None])
-    octave = np.maximum(np.log2(high - low) - np.arange(1.0, DEPTH + 1.0), LEAST_OCTAVE)
-    prior = np.where(none, -np.inf, prior[..., None] - np.log(DEPTH))
+    octave = np.maximum(np.log2(high - low) - np.arange(1.0, depth + 1.0), LEAST_OCTAVE)
+    prior = np.where(none, -np.inf, prior[..., None] - np.log(depth))
     one = np.ones(octave.shape)
     return _filled(one * (low + high) / 2.0, (high - low) / 2.0, octave, 0.0, prior)
 
@@ -241,9 +234,9 @@ def log_sum(logarithms: FloatArray) -> FloatArray:
     return np.asarray(largest[..., 0] + total)
 
 
-def _familiar(octave: FloatArray) -> FloatArray:
+def _familiar(octave: FloatArray, rule: StandardiserRule) -> FloatArray:
     """Return the logarithm of the prior of a magnitude."""
-    return np.asarray(-np.log1p(np.square((octave - FAMILIAR) / FAMILIAR_WIDTH)))
+    return np.asarray(-np.log1p(np.square((octave - rule.familiar) / rule.familiar_width)))
 
 
 def _filled(center: FloatArray, *rest: FloatArray | float) -> Hypotheses:

@@ -10,11 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.methods.standardiser.rule import RULE
+from stillspace.methods.standardiser.rule import StandardiserRule
 from stillspace.parts.queries.columns import octave_edges
-
-NEGLIGIBLE = 2.0**-12
-"""Share of the rows: a bin to which no likely hypothesis gives more decides nothing."""
 
 
 class Range(NamedTuple):
@@ -79,13 +76,13 @@ class Look:
         """Return the edges of one column."""
         return np.asarray(self.edges[at][np.isfinite(self.edges[at])])
 
-    def outline(self, largest: AnyArray, needed: FloatArray) -> Look:
-        """Return the look with fewer bins: those to which some hypothesis gives a share.
+    def outline(self, largest: AnyArray, needed: FloatArray, negligible: float) -> Look:
+        """Return the look with fewer bins: those to which a hypothesis gives a share.
 
-        `largest` (columns, bins) are these shares. Edges at the values `needed` stay. Neighbouring
-        bins that decide nothing become one bin without a share.
+        `largest` (columns, bins) are these shares; `negligible` ones do not count. Edges at the
+        values `needed` stay. Neighbouring bins that decide nothing become one bin without a share.
         """
-        matters = largest > NEGLIGIBLE
+        matters = largest > negligible
         kept = (matters[:, 1:] | matters[:, :-1]) & np.isfinite(self.edges)
         kept |= np.any(self.edges[:, :, None] == needed[:, None, :], axis=2)
         end = self.edges.shape[1]
@@ -101,12 +98,12 @@ class Look:
 
 
 @cache
-def first_edges(known: Range | None = None) -> FloatArray:
+def first_edges(rule: StandardiserRule, known: Range | None = None) -> FloatArray:
     """Return the edges of the first look: ends of octaves, and parts of a public range."""
-    octaves = octave_edges(RULE.least_octave, RULE.most_octave)
+    octaves = octave_edges(rule.least_octave, rule.most_octave)
     if known is None:
         return octaves
-    parts = np.linspace(known.low, known.high, RULE.parts_of_range + 1)
+    parts = np.linspace(known.low, known.high, rule.parts_of_range + 1)
     return np.unique(np.concatenate([octaves, parts]))
 
 

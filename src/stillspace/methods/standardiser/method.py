@@ -12,29 +12,14 @@ from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.standardiser.belief import Beliefs, beliefs_after_first
 from stillspace.methods.standardiser.looks import Look, Range, first_edges, in_one_table
-from stillspace.methods.standardiser.rule import LEAST_KAPPA, RULE, SAFE_KAPPA, SHARE
+from stillspace.methods.standardiser.rule import STANDARDISER_RULE, StandardiserRule
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
-
-_SPARE_BINS = 40
-"""Bins beside quantiles and parts of a heavy bin: two per atom, the open ends, missing cells."""
 
 
 def kappa_of(mu: float, n: int, D: int) -> float:
     """Return κ = μn/√D: how far the rows of a table stand out of the noise on D columns."""
     return mu * n / sqrt(D)
-
-
-def standardiser_share(kappa: float) -> float:
-    """Return the part of μ² that a standardiser gets: more where the rows are few."""
-    return float(np.clip(SHARE.factor * sqrt(SHARE.reference / kappa), SHARE.least, SHARE.most))
-
-
-def can_standardise(kappa: float) -> str:
-    """Return "yes", "with care" or "no": what the public facts say before anything is spent."""
-    if kappa < LEAST_KAPPA:
-        return "no"
-    return "yes" if kappa >= SAFE_KAPPA else "with care"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +51,8 @@ class Standardiser:
     bounds: FrozenArray | None = None
     """Public ranges of the columns, (D, 2), NaN where nothing is known: what to expect of cells,
     not a bound on them."""
+    rule: StandardiserRule = STANDARDISER_RULE
+    """All tuned numbers."""
     name: ClassVar[str] = "private centre and scale of each column"
     takes_raw_rows: ClassVar[bool] = True
 
@@ -77,18 +64,23 @@ class Standardiser:
     @property
     def n_passes(self) -> int:
         """The first look, the closer looks, the last look."""
-        return 2 + RULE.most_zooms
+        return 2 + self.rule.most_zooms
 
     @property
     def coordinates(self) -> int:
-        """One normal per bin and column of each look."""
-        closer = RULE.most_bins + RULE.parts_of_heavy_bin + _SPARE_BINS
-        return self.D * (len(self._first_edges()[0]) + 2 + (1 + RULE.most_zooms) * closer)
+        """One normal per bin and column of each look, at most.
+
+        A closer look has edges at quantiles, around the parts of a heavy bin, and around atoms. One
+        atom may be there after the first look, and each closer look adds one at most.
+        """
+        rule = self.rule
+        edges = rule.most_bins + rule.parts_of_heavy_bin + 2 * (1 + rule.most_zooms)
+        return self.D * (len(self._first_edges()[0]) + 2 + (1 + rule.most_zooms) * (edges + 2))
 
     def begin(self, allowance: Allowance) -> StandardiserState:
         """Ask for the first look at all columns."""
         query = ColumnCounts.of(self.D, self._first_edges(), missing=self.missing)
-        return StandardiserState(allowance, query, RULE.first_share)
+        return StandardiserState(allowance, query, self.rule.first_share)
 
     def ask(self, state: StandardiserState) -> Ask | None:
         """Return the histograms to release next."""
@@ -104,7 +96,7 @@ class Standardiser:
             columns = np.array(state.asked.columns)
             look = Look.of(columns, state.asked.edges, answer.value, answer.sd)
             if state.beliefs is None:
-                beliefs = beliefs_after_first(look, answer.value[:, -1], self._ranges())
+                beliefs = beliefs_after_first(look, answer.value[:, -1], self._ranges(), self.rule)
             else:
                 beliefs = state.beliefs.after(look)
             return self._next(replace(state, beliefs=beliefs), beliefs)
@@ -122,7 +114,7 @@ class Standardiser:
         return tuple(known if np.isfinite(known).all() else None for known in ranges)
 
     def _first_edges(self) -> FloatArray:
-        return in_one_table([first_edges(known) for known in self._ranges()])
+        return in_one_table([first_edges(self.rule, known) for known in self._ranges()])
 
     def _next(self, state: StandardiserState, beliefs: Beliefs) -> StandardiserState:
         """Look closer at columns that are not resolved, then at all of them for the last time."""
@@ -131,14 +123,14 @@ class Standardiser:
         hopeless = beliefs.hopeless
         live = np.flatnonzero(~hopeless).tolist()
         unclear = np.flatnonzero(~(hopeless | beliefs.resolved)).tolist()
-        share = RULE.zoom_share * len(unclear) / self.D
-        enough = state.zoomed + share <= RULE.all_zooms_share
-        if unclear and state.zooms < RULE.most_zooms and enough:
+        share = self.rule.zoom_share * len(unclear) / self.D
+        enough = state.zoomed + share <= self.rule.all_zooms_share
+        if unclear and state.zooms < self.rule.most_zooms and enough:
             asking = self._asking(state, beliefs, unclear, share)
             return replace(asking, zoomed=state.zoomed + share, zooms=state.zooms + 1)
         if not live:
             return replace(state, asked=None)
-        rest = 1.0 - RULE.first_share - state.zoomed
+        rest = 1.0 - self.rule.first_share - state.zoomed
         return replace(self._asking(state, beliefs, live, rest), last=True)
 
     def _asking(

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """Numbers that were chosen on the development tables of the utility benchmark."""
+class StandardiserRule:
+    """Numbers that were chosen on the development tables of the utility benchmark.
 
+    An ablation changes one of them: `Standardiser(D, rule=replace(STANDARDISER_RULE, heavy=0.5))`.
+    docs/standardiser.md has all of them as a table.
+    """
+
+    least_kappa: float = 25.0
+    """κ = μn/√D below which a private centre or scale is refused …"""
+    safe_kappa: float = 40.0
+    """… and below which it must be asked for: some columns are dropped."""
+    share: float = 2.74
+    """The standardiser's part of μ², times √κ: more where the rows are few …"""
+    least_share: float = 0.15
+    """… at least …"""
+    most_share: float = 0.5
+    """… and at most."""
     first_share: float = 0.3
     """Of the standardiser's μ²: the first look at all columns."""
     zoom_share: float = 0.07
@@ -22,6 +38,14 @@ class Rule:
     """The first look tells octaves apart from 2^this …"""
     most_octave: int = 60
     """… to 2^this."""
+    familiar: float = 3.0
+    """Octave: people choose units in which numbers are near 2^this. The prior of the octave is a
+    Cauchy law around it …"""
+    familiar_width: float = 8.0
+    """… with this width, in octaves."""
+    relative: int = 4
+    """Octaves of the scale relative to the centre, down and up. A narrower column makes an octave a
+    heavy bin, which brings hypotheses of its own; a wider one looks as if its centre were 0."""
     parts_of_range: int = 32
     """Parts into which the first look divides a public range of a column."""
     misfit: float = 0.05
@@ -31,7 +55,8 @@ class Rule:
     sure: float = 3.0
     """Standard deviations of the noise that make a count certain."""
     clear: float = 4.0
-    """Standard deviations of the noise that make a full bin clear."""
+    """Standard deviations of the noise that make a full bin clear, and within which the scale is
+    read a second and a third time."""
     most_bins: int = 48
     """Bins of a closer look between quantiles of what is believed, at most."""
     least_bins: int = 16
@@ -47,9 +72,19 @@ class Rule:
     fresh: float = 3.0
     """What the logarithm of the prior loses for hypotheses that a heavy bin brings, and for those
     that a public range excludes."""
+    depth: int = 8
+    """Octaves of the scale, below the width of a heavy bin, that its hypotheses have."""
+    most_parts: int = 128
+    """Parts into which the box of centres of a hypothesis is split, at most."""
+    atom: float = 0.5
+    """Share of the present cells from which on the bin of the median is one repeated value: the
+    scale is then that of the other cells."""
     atom_width: float = 2.0**-16
     """Width of a bin, relative to its place, below which a heavy bin is one repeated value."""
-    most_kept: int = 100
+    negligible: float = 2.0**-12
+    """Share of the rows: a bin of the first look to which no likely hypothesis gives more decides
+    nothing and is not looked at again, which saves a tenth of the time of a fit."""
+    most_kept: int = 64
     """Hypotheses that are kept after a look, at most …"""
     mass_kept: float = 0.9995
     """… and the posterior mass that is enough."""
@@ -57,32 +92,27 @@ class Rule:
     """Octaves between the scales of neighbouring hypotheses, in the end."""
     resolved: float = 0.5
     """Octaves of the scale, and scales of the centre, within which a column is resolved."""
-    doubtful: float = 4.0
-    """Standard deviations of the noise within which the scale is read a second and third time."""
+    level: float = 0.6
+    """Share of the present cells within the spread of the median. At .5 the spread would be the
+    MAD, which tells less of a column with many repeated values."""
     unresolved: float = 2.5
-    """Octaves between these two scales above which counts do not tell the scale …"""
+    """Octaves between the second and the third scale above which counts do not tell the scale …"""
     unbelieved: float = 1.5
     """… and octaves of uncertainty above which the belief does not, either. Then the column is
     dropped: a scale that is too small ruins a fit, a column less costs one column."""
 
+    @property
+    def to_sd(self) -> float:
+        """What makes the standard deviation of a normal law of its spread at `level`."""
+        return 1.0 / NormalDist().inv_cdf((1.0 + self.level) / 2.0)
 
-RULE = Rule()
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The standardiser's part of μ²: `factor · √(reference/κ)`, between two bounds."""
-
-    factor: float = 0.25
-    reference: float = 120.0
-    least: float = 0.15
-    most: float = 0.5
+    def share_of(self, kappa: float) -> float:
+        """Return the part of μ² that a standardiser gets."""
+        return min(max(self.share / sqrt(kappa), self.least_share), self.most_share)
 
 
-SHARE = Share()
+STANDARDISER_RULE = StandardiserRule()
+"""What fits use."""
 
 LARGEST_SCALE = sys.float_info.max
 """The scale of a dropped column: its cells come out as good as zero, whatever they hold."""
-
-LEAST_KAPPA, SAFE_KAPPA = 25.0, 40.0
-"""κ = μn/√D: below the first the standardiser refuses, below the second it warns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import lru_cache
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -27,6 +28,11 @@ ROBUST_NEAR = 2.0**-10
 
 LARGEST_POINT = 1e6
 """Points are bases, matrices of H or centres in units of a radius: terms cannot overflow."""
+
+
+# A release looks at the law of its noise again and again.
+_independent = lru_cache(maxsize=64)(IidGaussian)
+_symmetric = lru_cache(maxsize=64)(SymmetricGaussian)
 
 
 class Query(Protocol):
@@ -99,7 +105,7 @@ class Blockwise:
     @property
     def noise(self) -> GaussianNoise:
         """Independent on all entries, unless a query says otherwise."""
-        return IidGaussian(self.shape)
+        return _independent(self.shape)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms | None:  # noqa: ARG002
         """Return None: there is no compiled run of blocks."""
@@ -138,7 +144,7 @@ class Symmetric(Blockwise):
     @property
     def noise(self) -> GaussianNoise:
         """Isotropic on symmetric matrices, unless a query says otherwise."""
-        return SymmetricGaussian(self.side)
+        return _symmetric(self.side)
 
 
 class FromScores(Bounded):
