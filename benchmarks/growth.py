@@ -101,7 +101,7 @@ def rows(quick: bool, picture: Path | None = None) -> Iterator[Row]:
         yield large()
         peak = peak_beyond(**LONG) / 2**20
         what = f"peak beyond X, {LONG['n']:.0e} × {LONG['D']} float64, default".replace("e+0", "e")
-        note = f"of which {8 * LONG['n'] / 2**20:.0f} MiB are one number per row"
+        note = f"one number per row would take {8 * LONG['n'] / 2**20:.0f} MiB"
         yield Row(TOPIC, what, "", "MiB", Spread.exactly(peak), at_most(32), note=note)
     if picture is not None:
         plot(curves, picture)

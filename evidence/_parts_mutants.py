@@ -24,8 +24,8 @@ PARTS = [
     Mutant(
         "the part that was read least is charged",
         _LEDGER,
-        "whole + max(parts.values(), default=Fraction(0)) <= self.limit",
-        "whole + min(parts.values(), default=Fraction(0)) <= self.limit",
+        "(whole + max(parts.values()) if parts else whole) <= self.limit",
+        "(whole + min(parts.values()) if parts else whole) <= self.limit",
         tests=_TESTS,
     ),
     Mutant(
@@ -80,8 +80,8 @@ PARTS = [
     Mutant(
         "parts overlap",
         _SAMPLING,
-        "np.flatnonzero(self._labels == part.number)",
-        "np.flatnonzero(self._labels <= part.number)",
+        "numbers = np.flatnonzero(some == number)",
+        "numbers = np.flatnonzero(some <= number)",
         tests=_TESTS,
     ),
     Mutant(
@@ -129,8 +129,8 @@ PARTS = [
     Mutant(
         "several releases at once are charged once",
         _LEDGER,
-        "cost = count * event.squared_mu(self.relation)",
-        "cost = event.squared_mu(self.relation)",
+        "cost = cost if count == 1 else count * cost",
+        "cost = cost",
         tests=_TESTS,
     ),
     Mutant(

@@ -176,15 +176,15 @@ STAGED = [
     Mutant(
         "the long rows stay and the short ones go",
         "rows/memory.py",
-        "return self._factors > 1.0 / row_map.length",
-        "return self._factors <= 1.0 / row_map.length",
+        "return self._factors[:] > 1.0 / row_map.length",
+        "return self._factors[:] <= 1.0 / row_map.length",
         tests=MAPS,
     ),
     Mutant(
         "rows are left out by the inverse of their length",
         "rows/memory.py",
-        "return self._factors > 1.0 / row_map.length",
-        "return self._factors > row_map.length",
+        "return self._factors[:] > 1.0 / row_map.length",
+        "return self._factors[:] > row_map.length",
         tests=MAPS,
     ),
     Mutant(

@@ -52,8 +52,8 @@ UNITS = [
     Mutant(
         "rows without cells count as zeros",
         "rows/memory.py",
-        "factors = np.where(seen._kept(row_map.caps), 1.0, np.nan)",
-        "factors = np.where(seen._kept(row_map.caps), 1.0, 0.0)",
+        "factors = np.where(earlier._kept(row_map.caps), 1.0, np.nan)",
+        "factors = np.where(earlier._kept(row_map.caps), 1.0, 0.0)",
         MAPS,
     ),
     Mutant(
@@ -73,8 +73,8 @@ UNITS = [
     Mutant(
         "rows are left out as their later units show them",
         "rows/memory.py",
-        "seen = self.through(row_map.affine).through(Sphere())",
-        "seen = self.through(Sphere())",
+        "earlier = self.through(row_map.affine).through(Sphere())",
+        "earlier = self.through(Sphere())",
         MAPS,
     ),
     Mutant(
@@ -192,7 +192,7 @@ UNITS = [
     ),
     Mutant(
         "octaves that divide a share count as noisy bins",
-        "methods/standardiser/histogram.py",
+        "methods/standardiser/looks.py",
         "np.abs(looked - median)",
         "np.abs(edges - median)",
         STANDARDISER,

@@ -196,8 +196,8 @@ MUTANTS = [
     Mutant(
         "lattice slack dropped",
         "plans/release.py",
-        "return self.query.noise.slack(sigma) + self.rounding",
-        "return self.rounding",
+        "return self._bounds.event(sigma, self.query.noise.slack(sigma) + self.rounding)",
+        "return self._bounds.event(sigma, self.rounding)",
         tests=("tests/test_release.py",),
     ),
     Mutant(
@@ -310,8 +310,8 @@ MUTANTS = [
     Mutant(
         "lengths of pairs in units of the longest",
         "rows/memory.py",
-        "return MemoryRows(levels(self._factors)[None])",
-        "return MemoryRows(levels(self._factors / max(self._factors.max(), 1e-300))[None])",
+        "return MemoryRows(levels(self._factors[:])[None])",
+        "return MemoryRows(levels(self._factors[:] / max(self._factors[:].max(), 1e-300))[None])",
         tests=PAIRS,
     ),
     Mutant(

@@ -26,7 +26,7 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.plans.fixed import Plan
 from stillspace.rows import MemoryRows
 from stillspace.run import run
-from stillspace.run.executors import Watch
+from stillspace.run.observers import Watch
 
 Result: TypeAlias = dict[str, Any]
 

@@ -43,7 +43,7 @@ from stillspace.plans.fixed import Plan
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows, Sketch
 from stillspace.run import run
-from stillspace.run.executors import Watch
+from stillspace.run.observers import Watch
 
 MapColumn: TypeAlias = Column | Literal["not private"]
 

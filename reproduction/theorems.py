@@ -21,7 +21,7 @@ from stillspace.plans.fixed import Plan
 from stillspace.recipes import Facts, fixed_plan
 from stillspace.rows import MemoryRows
 from stillspace.run import run
-from stillspace.run.executors import Watch
+from stillspace.run.observers import Watch
 from stillspace.theory import (
     iteration_bound,
     linear_convergence,

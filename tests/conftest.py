@@ -3,8 +3,8 @@ import gc
 import numpy as np
 import pytest
 
-from stillspace.kernels import reference
 from stillspace.rows.sums import empty_sum
+from tests.kernels import reference
 
 
 def pytest_collection_finish():

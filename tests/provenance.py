@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import chi2
 
+from stillspace.kernels import lattice
 from stillspace.parts.noise import GaussianNoise
 from stillspace.parts.sampling import RowPart
 from stillspace.plans.release import Release
@@ -211,6 +212,22 @@ def _watch_releases(monkeypatch, story):
     monkeypatch.setattr(CompiledLoop, "advance", advance)
 
 
+def _recorded_words(real, story):
+    """Words of the sampler come from the bit generator itself, past the methods above."""
+
+    def words(rng, count):
+        if getattr(rng, "busy", False) or not story.made or rng is not story.made[0]:
+            return real(rng, count)
+        rng.busy, begin = True, _place(rng)
+        try:
+            return real(rng, count)
+        finally:
+            rng.busy = False
+            story.calls.append(("words", begin, _place(rng)))
+
+    return words
+
+
 @contextmanager
 def watched(monkeypatch):
     """Follow one private fit; what is not as it should be raises."""
@@ -232,6 +249,7 @@ def watched(monkeypatch):
             patch.setattr(random, name, _refuse_ours(getattr(random, name), f"random.{name}"))
         patch.setattr(os, "urandom", _refuse_ours(os.urandom, "os.urandom"))
         patch.setattr(np.random, "Generator", _recorder(story))
+        patch.setattr(lattice, "_words", _recorded_words(lattice._words, story))
         _watch_releases(patch, story)
         yield story
     _check(story)

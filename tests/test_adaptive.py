@@ -12,7 +12,6 @@ from scipy import sparse, stats
 
 from stillspace import Budget, PrivateRobustPCA
 from stillspace.exceptions import LedgerError, NotAccountedError
-from stillspace.kernels import reference
 from stillspace.parts.noise import SAMPLER_ERROR, seeded_generator
 from stillspace.parts.queries import (
     PRIVATE_FLOOR,
@@ -34,6 +33,7 @@ from stillspace.recipes import Facts, make_plan
 from stillspace.rows import MemoryRows, OnceAdded
 from stillspace.run import run
 from tests.conftest import random_basis, unit_rows
+from tests.kernels import reference
 
 D, R, N = 6, 2, 400
 

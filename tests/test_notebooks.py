@@ -96,7 +96,7 @@ def test_a_budget_lists_its_fits(tmp_path):
 
 def test_summary_has_what_a_reader_needs(private, robust):
     text = robust.summary()
-    assert f"{robust.explained_variance_[0]:.4g}" in text
+    assert f"{robust.explained_variance_[0]:.3g}" in text
     assert f"{robust.explained_variance_[0]:.3g}" in robust._repr_html_()
     assert "none is promised" in robust._repr_html_()
     text = private.summary()

@@ -19,6 +19,7 @@ from stillspace.plans.release import Release
 from stillspace.plans.starts import GivenStart
 from stillspace.rows import MemoryRows
 from stillspace.run import executors, run
+from stillspace.run.observers import Watch
 from tests.conftest import random_basis
 
 SHAPES = [(300, 7, 3), (501, 20, 2), (60, 5, 1)]
@@ -241,7 +242,7 @@ def test_a_watched_run_gives_the_bits_of_an_unwatched_one(geometry, sampling, ou
             seen[done] = (memory.copy(), point.copy())
 
         plain_run = run(plan, rows, seeded_generator(0))
-        watched = run(plan, rows, seeded_generator(0), watch=executors.Watch(at, see))
+        watched = run(plan, rows, seeded_generator(0), watch=Watch(at, see))
         np.testing.assert_array_equal(watched.V, plain_run.V)
         assert watched.event == plain_run.event
         assert set(seen) == at

@@ -250,7 +250,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         try:
             Change.of(options.vary)
         except ValueError:
-            parser.error(f"--vary must be like NewtonRule.cut=4, got {options.vary!r}.")
+            parser.error(f"--vary names a constant, like NewtonRule.cut=4, not {options.vary!r}.")
     if options.write and (options.quick or options.part or options.vary):
         parser.error("--write needs all parts as they are: leave out --quick, --part and --vary.")
     return options

@@ -147,6 +147,18 @@ def checked_delta(value: Any, name: str = "delta", smallest: float = SMALLEST_DE
     return float(value)
 
 
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an ε that no accountant knows; a guarantee's own is narrower (`checked_epsilon`)."""
+    if not epsilon >= 0:
+        raise ValueError(f"epsilon is {epsilon!r}; it must be a number that is not negative.")
+
+
+def check_delta(delta: float) -> None:
+    """Refuse a δ outside [0, 1]; a guarantee's own is narrower (`checked_delta`)."""
+    if not 0 <= delta <= 1:
+        raise ValueError(f"delta is {delta!r}; it must lie between 0 and 1.")
+
+
 def default_delta(n: int) -> float:
     """Return the δ of a fit that names none: `min(n^−1.5, 1e-6)`, n the public number of rows."""
     return float(min(float(n) ** -1.5, 1e-6))

@@ -28,13 +28,7 @@ from stillspace.estimators._files import blocks
 from stillspace.estimators._tables import checked_array
 from stillspace.rows import Affine, RowTable
 from stillspace.search import cut_of
-from stillspace.search.few_rows import (
-    centrality,
-    clean_rows,
-    mean_and_covariance,
-    square_limit,
-    squares_from_others,
-)
+from stillspace.search.few_rows import centrality, grained, judged, mean_and_covariance
 
 __all__ = ["OutlierMap", "diagnose"]
 
@@ -69,14 +63,28 @@ RULE = CutoffRule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Across:
+    """Coordinates across the subspace, in which all directions have the same noise."""
+
+    directions: FloatArray
+    """(D, D − r)"""
+    tilt: FloatArray
+    """(r, D − r), what a score tells of these coordinates; it is taken off."""
+    shift: FloatArray
+    """(D − r,), the middle of the rows."""
+    leverage: float
+    """A squared distance is divided by 1 + leverage × the squared score distance: few rows do not
+    tell well where the subspace lies far out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OutlierMap:
     """Score and orthogonal distances of rows, with cut-offs; `plots.OutlierMapDisplay` draws it."""
 
     score_distance: FloatArray
     """(n,), Mahalanobis distance of the scores inside the subspace."""
     orthogonal_distance: FloatArray
-    """(n,), distance to the subspace, in the units of `scale`; weighed by `across`, if there is
-    one."""
+    """(n,), distance to the subspace, in the units of `scale`; by `across`, if there is one."""
     score_cutoff: float
     orthogonal_cutoff: float
     false_alarms: float
@@ -87,11 +95,8 @@ class OutlierMap:
     """(r, r), robust covariance of the scores in units of `unit`."""
     unit: float = 1.0
     """A power of 2; not 1 only where squares of scores would overflow or vanish."""
-    across: FloatArray | None = None
-    """(D, D − r), coordinates across the subspace, in which all directions have the same noise.
-    None: the orthogonal distance is the ordinary one."""
-    shift: FloatArray | None = None
-    """(D − r,), the middle of the rows in these coordinates."""
+    across: Across | None = None
+    """How orthogonal distances are measured; None: they are the ordinary ones."""
 
     @property
     def score_outliers(self) -> _Flags:
@@ -129,9 +134,11 @@ class OutlierMap:
         check_leave(fit, rows_may_be_seen)
         X = _checked(fit, X)
         scores, orthogonal = _split(fit, X)
-        if self.across is not None and self.shift is not None:
-            orthogonal = _lengths(_coordinates(fit, X, self.across, orthogonal) - self.shift)
         found = _mahalanobis(scores / self.unit, self.location / self.unit, self.scatter)
+        if (across := self.across) is not None:
+            R = _coordinates(fit, X, across.directions, orthogonal)
+            orthogonal = _lengths(R - scores @ across.tilt - across.shift)
+            orthogonal /= np.sqrt(1.0 + across.leverage * found**2)
         return replace(self, score_distance=found, orthogonal_distance=orthogonal)
 
 
@@ -167,8 +174,10 @@ def diagnose(
     cut-offs.
 
     Tables of at most 100 rows: the rows that set the cut-offs grow from the central half, and both
-    distances of a row are those from the *other* such rows, whose law (Hotelling's) is exact. With
-    at least 3 rows per column the orthogonal distance weighs each direction by its noise.
+    distances of a row are those from the *other* such rows, whose laws (Hotelling's) are known.
+    Flagged rows are left out, and the distances are measured again, once. With at least 3 rows per
+    column the orthogonal distance is that from the value which the scores of a row predict, and
+    weighs each direction by its noise.
     """
     check_leave(fit, rows_may_be_seen)
     if not 0.0 < false_alarms < 0.5:
@@ -186,9 +195,13 @@ def diagnose(
     unit = _unit(scores)
     size = float(np.median(np.hypot(orthogonal, _lengths(scores))))
     if n <= RULE.few_rows:
-        few = _few_rows(fit, X, (scores / unit, orthogonal), counts, level, RULE.rounding * size)
-        location = few.pop("location") * unit
-        return OutlierMap(**few, false_alarms=float(false_alarms), location=location, unit=unit)
+        distances = scores / unit, orthogonal / unit
+        few = _few_rows(fit, X, distances, counts, level, RULE.rounding * size / unit)
+        for name in ("location", "orthogonal_distance", "orthogonal_cutoff"):
+            few[name] = few[name] * unit
+        if "across" in few:
+            few["across"] = replace(few["across"], shift=few["across"].shift * unit)
+        return OutlierMap(**few, false_alarms=float(false_alarms), unit=unit)
     cutoff = _orthogonal_cutoff(orthogonal[counts], level, RULE.rounding * size)
     core = scores[counts & (orthogonal <= cutoff)] / unit
     location, scatter = _location_and_scatter(core)
@@ -214,44 +227,58 @@ def _few_rows(
 ) -> dict[str, Any]:
     """Return distances, cut-offs and what they are measured by, for a table of few rows."""
     scores, orthogonal = distances
-    n, (r, D) = np.count_nonzero(counts), fit.components_.shape
-    exact = float(np.quantile(orthogonal[counts], 0.25)) <= rounding
+    exact = float(np.quantile(orthogonal[counts], 0.25)) <= rounding  # rows on the subspace
     central = centrality(scores, np.maximum(orthogonal, rounding), counts)
-    basis = None
-    if not exact and n >= RULE.rows_per_column * D:
-        basis = np.linalg.qr(np.column_stack([fit.components_.T, np.eye(D)]))[0][:, r:]
+    basis = None if exact else _basis_across(fit, X, orthogonal, counts, central)
+    if basis is not None:
         R = _coordinates(fit, X, basis, orthogonal)
-        half = R[counts][np.argsort(central[counts])[: n // 2]]
-        if np.linalg.matrix_rank(half - half.mean(axis=0), rtol=RULE.rank) < D - r:
-            basis = None
-    if basis is None:
-        R = np.cbrt(orthogonal[:, None] ** 2)  # nearly normal (Wilson and Hilferty)
-    inside = np.zeros(len(scores), dtype=bool)
-    Z = scores if exact else np.column_stack([scores, R])
-    inside[counts] = clean_rows(Z[counts], central[counts])
-    others = int(np.count_nonzero(inside)) - 1
-    location, scatter = mean_and_covariance(scores[inside])
-    found = {
-        "score_distance": np.sqrt(squares_from_others(scores, inside)),
-        "score_cutoff": float(np.sqrt(square_limit(others, r, level))),
-        "location": location,
-        "scatter": scatter,
+    else:  # d^(2/3) is nearly normal (Wilson and Hilferty)
+        R = np.cbrt(orthogonal[:, None] ** 2)[:, : 0 if exact else 1]
+    found = judged(scores, R, counts, central, level, given_scores=basis is not None)
+    r = scores.shape[1]
+    mean, spread = mean_and_covariance(np.column_stack([scores, R])[found.inside])
+    few = {
+        "score_distance": np.sqrt(found.along),
+        "score_cutoff": float(np.sqrt(found.along_limit)),
+        "location": mean[:r],
+        "scatter": found.along_lost * spread[:r, :r],
     }
-    if exact:  # a quarter of the rows lie on the subspace
-        return found | {"orthogonal_distance": orthogonal, "orthogonal_cutoff": rounding}
-    mean, spread = mean_and_covariance(R[inside])
-    squares = squares_from_others(R, inside)
+    if exact:
+        return few | {"orthogonal_distance": orthogonal, "orthogonal_cutoff": rounding}
     if basis is None:
-        limit, noise = square_limit(others, 1, 2.0 * level), float(spread[0, 0])
-        beyond = (mean[0] + np.sqrt(noise * squares)) ** 1.5
-        found["orthogonal_distance"] = np.where(R[:, 0] > mean[0], beyond, orthogonal)
-        found["orthogonal_cutoff"] = float((mean[0] + np.sqrt(noise * limit)) ** 1.5)
-        return found
-    noise = float(np.sqrt(np.trace(spread) / (D - r)))
-    whiten = noise * np.linalg.inv(np.linalg.cholesky(spread)).T
-    found["orthogonal_distance"] = noise * np.sqrt(squares)
-    found["orthogonal_cutoff"] = noise * float(np.sqrt(square_limit(others, D - r, level)))
-    return found | {"across": basis @ whiten, "shift": mean @ whiten}
+        middle, noise = mean[r], np.sqrt(found.across_lost * spread[r, r])
+        beyond = (middle + noise * np.sqrt(found.across)) ** 1.5
+        return few | {
+            "orthogonal_distance": np.where(R[:, 0] > middle, beyond, orthogonal),
+            "orthogonal_cutoff": float((middle + noise * np.sqrt(found.across_limit)) ** 1.5),
+        }
+    tilt = np.linalg.solve(spread[:r, :r], spread[:r, r:])
+    left = found.across_lost * grained(spread[r:, r:] - spread[r:, :r] @ tilt)
+    noise = np.sqrt(np.trace(left) / len(left))
+    whiten, shift = noise * np.linalg.inv(np.linalg.cholesky(left)).T, mean[r:] - mean[:r] @ tilt
+    return few | {
+        "orthogonal_distance": noise * np.sqrt(found.across),
+        "orthogonal_cutoff": float(noise * np.sqrt(found.across_limit)),
+        "across": Across(basis @ whiten, tilt @ whiten, shift @ whiten, found.leverage),
+    }
+
+
+def _basis_across(
+    fit: SubspaceEstimator,
+    X: Any,
+    orthogonal: FloatArray,
+    counts: _Flags,
+    central: FloatArray,
+) -> FloatArray | None:
+    """Return a basis (D, D − r) across the subspace; None if few rows tell the noise along it."""
+    r, D = fit.components_.shape
+    n = np.count_nonzero(counts)
+    if n < RULE.rows_per_column * D:
+        return None
+    basis = np.linalg.qr(np.column_stack([fit.components_.T, np.eye(D)]))[0][:, r:]
+    half = _coordinates(fit, X, basis, orthogonal)[counts][np.argsort(central[counts])[: n // 2]]
+    known = np.linalg.matrix_rank(half - half.mean(axis=0), rtol=RULE.rank) == D - r
+    return basis if known else None
 
 
 def _coordinates(

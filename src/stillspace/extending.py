@@ -30,12 +30,13 @@ from stillspace.parts.stops import Never
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer, Ask, Method, Outcome
 from stillspace.plans.fixed import Plan
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import Observation, Release
+from stillspace.plans.release import Release
 from stillspace.plans.starts import GivenStart, MomentStart, PaperMatrixStart, RandomStart, RunStart
 from stillspace.privacy.events import RELATIONS
 from stillspace.recipes import PRIVATE, ROBUST
 from stillspace.recipes.facts import Facts, Options, Recipe
 from stillspace.run import rows_for, run
+from stillspace.run.observers import Observation
 
 __all__ = ["register_recipe", "unregister_recipe"]
 
@@ -119,7 +120,7 @@ def register_recipe(
         for kind in queries
         if kind not in _OWN
     )
-    PRIVATE[name] = Recipe(partial(_vetted, name, build, known), words, chooses, stated)
+    PRIVATE[name] = Recipe(partial(_vetted, name, build, known), words, chooses, stated=stated)
     _REGISTERED.add(name)
     return found
 

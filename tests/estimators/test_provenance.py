@@ -129,7 +129,7 @@ CASES = {
 }
 
 
-def told(monkeypatch, case):
+def story_of(monkeypatch, case):
     """Return the fit, and the story of its randomness."""
     make, table, options = CASES[case]
     fit, X = make(**{"n_components": 2, **options}), TABLES[table]
@@ -199,7 +199,7 @@ def test_units_that_are_found_again_are_watched():
 
 
 def test_parts_of_the_rows_are_watched(monkeypatch):
-    stories = [told(monkeypatch, "parts")[1].parts for _ in range(2)]
+    stories = [story_of(monkeypatch, "parts")[1].parts for _ in range(2)]
     assert all(len(parts) >= 2 for parts in stories)
     assert not stories[0] & stories[1]
 
@@ -213,26 +213,26 @@ LOOPS = [case for case, (_, _, options) in CASES.items() if "n_iter" in options]
 def test_every_word_comes_from_the_one_generator_of_this_fit(monkeypatch, case, compiled):
     if not compiled:
         monkeypatch.setattr("stillspace.run.loop.compiled_loop", lambda *_: None)
-    fit, story = told(monkeypatch, case)
+    fit, story = story_of(monkeypatch, case)
+    check_nothing_shared(story, *(story_of(monkeypatch, case)[1] for _ in range(compiled)))
     assert fit.privacy_.private
     drawn = len(story.noise)
     event = fit.privacy_.event
     coordinates = sum(getattr(part, "coordinates", 0) * count for part, count in event)
     assert drawn == coordinates or (drawn < coordinates and any(e.ceiling for e, _ in event))
-    assert _used_twice(story.noise, ALARM) == []
     least = least_outside(case)
     outside = story.words - story.inside
     assert least <= outside <= 3 * least + 100 * (least > 0)
     assert (drawn == 0) == ("ptr" in case)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_two_fits_share_no_noise(monkeypatch, case):
-    stories = [told(monkeypatch, case)[1] for _ in range(2)]
-    assert stories[0].keys != stories[1].keys
-    assert _used_twice(np.concatenate([story.noise for story in stories]), ALARM) == []
-    large = {chosen for chosen in stories[0].selections if len(chosen) > 8 * 8}
-    assert not large & set(stories[1].selections)
+def check_nothing_shared(story, *others):
+    """No noise is used twice, in one fit or in two; two fits share neither keys nor selections."""
+    assert _used_twice(np.concatenate([s.noise for s in (story, *others)]), ALARM) == []
+    large = {chosen for chosen in story.selections if len(chosen) > 8 * 8}
+    for other in others:
+        assert story.keys != other.keys
+        assert not large & set(other.selections)
 
 
 FORKS = """

@@ -157,10 +157,10 @@ def test_the_summary_tells_variances_and_clumps():
     X[:60] = X[0]
     fit = RobustPCA(2).fit(X)
     text = fit.summary()
-    assert "2 components of 8 columns" in text
-    assert f"{fit.explained_variance_ratio_[0]:.1%}" in text
-    assert "nearly identical rows" in text
-    assert "15%" in text
+    assert "2 of 8 columns" in text
+    assert f"{fit.explained_variance_ratio_[0]:.3g}" in text
+    assert "groups of nearly equal rows" in text
+    assert "15.0%" in text
     assert max(map(len, text.splitlines())) < 100
     with pytest.raises(NotFittedError):
         RobustPCA(2).summary()

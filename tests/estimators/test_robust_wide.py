@@ -26,8 +26,13 @@ def genotypes():
     return rng.binomial(2, shares[rng.integers(4, size=250)]).astype(np.int8)
 
 
-def test_clean_rows_keep_the_variance_of_pca(genotypes):
-    fit = RobustPCA(3).fit(genotypes)
+@pytest.fixture(scope="module")
+def clean(genotypes):
+    return RobustPCA(3).fit(genotypes)
+
+
+def test_clean_rows_keep_the_variance_of_pca(genotypes, clean):
+    fit = clean
     pca = PCA(3, svd_solver="randomized", random_state=0).fit(genotypes.astype(float))
     ratio = fit.explained_variance_.sum() / pca.explained_variance_.sum()
     assert abs(ratio - 1.0) < 0.01
@@ -38,8 +43,7 @@ def test_clean_rows_keep_the_variance_of_pca(genotypes):
     np.testing.assert_allclose(fit.components_ @ fit.components_.T, np.eye(3), atol=1e-12)
 
 
-def test_a_cluster_in_a_wide_table_is_left_out(genotypes):
-    clean = RobustPCA(3).fit(genotypes)
+def test_a_cluster_in_a_wide_table_is_left_out(genotypes, clean):
     bad = genotypes.copy()
     bad[:50] = 2 * (np.arange(2000) % 2)
     fit = RobustPCA(3).fit(bad)

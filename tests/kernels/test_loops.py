@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numba import njit
 
-from stillspace.kernels import loops, reference, small
+from stillspace.kernels import loops, small
 from stillspace.parts.geometry import entropic_fill, polar, water_fill
 from stillspace.parts.noise import IidGaussian
 from tests.conftest import random_basis, random_in_h
+from tests.kernels import reference
 
 FLOOR = 2.0**-26
 

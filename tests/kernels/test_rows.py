@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from stillspace import kernels
-from stillspace.kernels import compiled, reference
+from stillspace.kernels import compiled
 from tests.conftest import random_basis, random_in_h, unit_rows
+from tests.kernels import reference
 
 
 def hard_rows(rng: np.random.Generator, D: int, n: int) -> np.ndarray:

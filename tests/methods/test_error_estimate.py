@@ -78,6 +78,7 @@ def test_estimate_where_directions_across_are_uneven():
     assert len(known) == 6
     assert all(0.5 < said / np.median(errors) < 2.0 for said in known)
     assert "same steps reach on the same rows without noise" in fits[0].error_meaning_
+    assert "without missing cells" in fits[0].error_meaning_  # NaN would be filled
 
 
 def test_private_pca_estimates_its_error():

@@ -12,9 +12,15 @@ from stillspace.exceptions import AsItIsWarning
 from stillspace.methods.standardiser import STANDARDISER_RULE as RULE
 from stillspace.methods.standardiser import Standardiser, kappa_of
 from stillspace.methods.standardiser.belief import _largest, beliefs_after_first
-from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import Hypotheses, t3_below, within
-from stillspace.methods.standardiser.looks import Look, Range, first_edges, in_one_table
+from stillspace.methods.standardiser.looks import (
+    Look,
+    Range,
+    first_edges,
+    in_one_table,
+    on_simplex,
+    spread,
+)
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries.columns import ColumnCounts, octave_edges

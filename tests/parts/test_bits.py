@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from stillspace.kernels import reference
 from stillspace.parts.queries import PRIVATE_FLOOR, Glad, Reaper
 from stillspace.parts.queries.base import PRIVATE_NEAR
 from stillspace.rows import MemoryRows
 from tests.conftest import random_basis, unit_rows
+from tests.kernels import reference
 
 D, R = 20, 2
 

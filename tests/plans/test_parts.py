@@ -35,9 +35,9 @@ from stillspace.plans.release import JointRelease, Release
 from stillspace.rows import FileRows, Layout, MemoryRows, Sphere
 from stillspace.rows.sums import stretches
 from stillspace.run import Views, run
-from stillspace.run.executors import Observers
 from stillspace.run.journal import Journal
 from stillspace.run.journal_file import JournalFile
+from stillspace.run.observers import Observers
 from tests.conftest import random_basis, unit_rows
 
 N, D, R, PARTS = 3000, 6, 2, 4
@@ -98,11 +98,13 @@ def rows(rng):
 # --- which rows ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [0, 1, 65, 3000])
+@pytest.mark.parametrize("n", [0, 1, 65, 3000, 2**17 + 1])
 @pytest.mark.parametrize("parts", [2, 3, 8, 256])
 def test_parts_are_disjoint_and_have_all_rows_together(n, parts):
     division = division_of(11, parts, n)
     found = [division.numbers(part_of(k, parts)) for k in range(parts)]
+    again = [division.numbers(part_of(k, parts)) for k in reversed(range(parts))]
+    assert all(map(np.array_equal, found, reversed(again)))
     assert all(np.all(numbers[1:] > numbers[:-1]) for numbers in found)
     assert np.array_equal(np.sort(np.concatenate(found)), np.arange(n))
 

@@ -51,17 +51,6 @@ def path(tmp_path_factory, cells):
     return path
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 def sums(rows):
     """Sums of several kinds behind several maps."""
     rng = np.random.default_rng(1)

@@ -37,17 +37,6 @@ def path(tmp_path, cells):
     return tmp_path / "X.npy"
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 def test_answers_that_are_lost_before_they_are_fetched_are_asked_for_again(
     client, path, cells, monkeypatch
 ):

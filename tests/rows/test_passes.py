@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from stillspace.kernels import reference
 from stillspace.parts.queries import Glad, GladCost, IrlsPower, Reaper, ScoreMoment, SecondMoment
 from stillspace.parts.queries.base import PRIVATE_NEAR
 from stillspace.rows import MemoryRows, sums
 from stillspace.rows.sums import Layout
 from tests.conftest import random_basis, unit_rows
+from tests.kernels import reference
 
 
 def glad(XT, V, floor):

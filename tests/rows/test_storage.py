@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from stillspace import PrivatePCA, PrivateRobustPCA, RobustPCA
-from stillspace.kernels import reference
 from stillspace.metrics import subspace_error
 from stillspace.parts.queries import (
     Curvature,
@@ -20,6 +19,7 @@ from stillspace.parts.queries import (
 )
 from stillspace.rows import MemoryRows
 from tests.conftest import random_basis
+from tests.kernels import reference
 
 ESTIMATORS = [RobustPCA, PrivateRobustPCA, PrivatePCA]
 D, R = 23, 3

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from stillspace.kernels.jobs import ORTHONORMAL, measured, near_of
-from stillspace.kernels.reference import projected
+from stillspace.kernels.jobs import ORTHONORMAL, near_of
+from stillspace.kernels.measuring import measured
 from stillspace.parts.queries import PRIVATE_NEAR, Curvature, Glad
 from stillspace.plans.release import Draw, JointRelease, Release
 from stillspace.rows import STANDARD, MemoryRows
 from tests.conftest import random_basis
+from tests.kernels.reference import projected
 
 D, R = 40, 4
 
@@ -157,4 +158,4 @@ def test_rounding_of_the_projection_is_charged(rng, D, r):
     J = STANDARD.job_rows(D)
     relative = STANDARD.chain * u + projection / np.linalg.norm(S)
     assert release._summation_error() >= J * relative / np.sqrt(PRIVATE_NEAR)
-    assert release._slack(1.0) >= 2 * release._summation_error()
+    assert release.rounding >= 2 * release._summation_error()

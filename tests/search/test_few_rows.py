@@ -2,11 +2,18 @@
 
 import numpy as np
 import pytest
-from scipy.stats import beta, f
+from scipy.stats import beta, f, norm
 
 from stillspace import RobustPCA
 from stillspace.diagnostics import diagnose
-from stillspace.search.few_rows import LEFT_OUT, clean_rows, square_limit, squares_from_others
+from stillspace.search.few_rows import (
+    LEFT_OUT,
+    clean_rows,
+    judged,
+    square_limit,
+    squares_from_others,
+    tail_lost,
+)
 
 # Brownlee's stackloss data (1965): air flow, water temperature, acid concentration, loss.
 STACKLOSS = np.array(
@@ -35,6 +42,72 @@ def test_the_limit_is_the_one_of_wilks(rng):
     a = beta.isf(level, p / 2, (n - p - 1) / 2)
     assert square_limit(n - 1, p, level) == pytest.approx(n * (n - 2) / (n - 1) * a / (1 - a))
     assert square_limit(10**7, p, level) == pytest.approx(p * f.isf(level, p, 10**7), rel=1e-5)
+
+
+def judged_rows(scores, R, level=0.0126, **options):
+    Z = np.column_stack([scores, R])
+    everything, central = np.ones(len(Z), dtype=bool), np.linalg.norm(Z, axis=1)
+    return judged(scores, R, everything, central, level, **{"given_scores": True, **options})
+
+
+def test_the_distance_across_is_that_from_a_prediction(rng):
+    """Against t² of a new row in the least-squares regression on the scores of the other rows."""
+    scores = rng.standard_normal((25, 2))
+    R = (scores @ [0.3, -0.2] + rng.standard_normal(25))[:, None]
+    found = judged_rows(scores, R)
+    lost = tail_lost(1, 0.0126)
+    for i in np.flatnonzero(found.inside):
+        others = found.inside & (np.arange(25) != i)
+        A, m = np.column_stack([np.ones(others.sum()), scores[others]]), others.sum()
+        (beta_hat, rss, *_), x = np.linalg.lstsq(A, R[others, 0]), np.array([1.0, *scores[i]])
+        error = x @ np.linalg.solve(A.T @ A, x)
+        t_squared = (R[i, 0] - x @ beta_hat) ** 2 / (rss[0] / (m - 3)) / (1.0 + error)
+        along = squares_from_others(scores, found.inside)[i]  # without what its tail lost
+        lever = (1.0 + found.leverage * along) / (1.0 + found.leverage * found.along[i])
+        want = t_squared * (m**2 - 1) / (m * (m - 3)) * lever / lost
+        assert found.across[i] == pytest.approx(want)
+    others = found.inside.sum() - 1
+    assert found.across_limit == pytest.approx(
+        (others**2 - 1) / (others * (others - 3)) * f.isf(0.0126, 1, others - 3)
+    )
+
+
+def test_what_a_tail_takes_from_the_variance():
+    z = norm.isf(0.01)
+    assert 1.0 / tail_lost(1, 0.02) == pytest.approx(1.0 - 2.0 * z * norm.pdf(z) / 0.98)
+    # 400 000 draws: the standard error is .003
+    Z = np.random.default_rng(0).standard_normal((400_000, 3))
+    kept = Z[np.sum(Z**2, axis=1) < 9.348]  # χ²(3) at .025
+    assert 1.0 / tail_lost(3, 0.025) == pytest.approx(kept.var(), abs=0.015)
+    assert tail_lost(0, 0.1) == 1.0
+
+
+def test_flagged_rows_are_left_out_and_the_others_judge_again():
+    rng = np.random.default_rng(4)
+    scores, R = rng.standard_normal((30, 1)), rng.standard_normal((30, 2))
+    R[:2] = [[3.6, 0.0], [0.0, 3.6]]  # too near to be left out at first
+    found = judged_rows(scores, R)
+    assert clean_rows(np.column_stack([scores, R]), np.linalg.norm(R, axis=1)).all()
+    assert not found.within[0]
+    assert not found.inside[:2].any()
+    squares = squares_from_others(scores, found.inside)
+    np.testing.assert_allclose(found.along, squares / tail_lost(1, 0.0126))
+    one = judged_rows(scores, R[:, :1], given_scores=False)
+    squares = squares_from_others(R[:, :1], one.inside)
+    np.testing.assert_allclose(one.across, squares / tail_lost(1, 2 * 0.0126))
+
+
+def test_an_outlier_of_the_rows_near_a_fit_that_is_tilted():
+    """The inliers' own line is not that of the fit: their scores tell how far off it they lie."""
+    rng = np.random.default_rng(5)
+    scores = rng.standard_normal((40, 1))
+    R = 0.2 * scores + 0.05 * rng.standard_normal((40, 1))
+    R[0], scores[0] = 0.3, -1.0  # as near to the fit as others, but off their line
+    found = judged_rows(scores, R)
+    assert found.across.argmax() == 0
+    assert found.across[0] > 4 * found.across_limit
+    plain = judged_rows(scores, R, given_scores=False)
+    assert plain.within[0]
 
 
 # 400 tables: the standard error of a share of .1 is .015. The search may only leave out more.

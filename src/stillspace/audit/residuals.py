@@ -18,9 +18,9 @@ from stillspace._typing import FloatArray
 from stillspace.audit.neighbours import table_size
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import Observation
 from stillspace.rows import MemoryRows
 from stillspace.run import rows_for, run
+from stillspace.run.observers import Observation
 
 __all__ = ["NoiseReport", "check_noise"]
 

@@ -24,9 +24,10 @@ from stillspace.parts.sampling import (
     WithoutReplacement,
     WithReplacement,
 )
-from stillspace.plans.release import Observation, Release
+from stillspace.plans.release import Release
 from stillspace.rows import Affine, MemoryRows, Sphere, through_view
 from stillspace.rows.maps import View
+from stillspace.run.observers import Observation
 
 _LEAST = 1e-12
 """Probability of being drawn oftener than is looked at, in batches with replacement."""

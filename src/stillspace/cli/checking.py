@@ -127,6 +127,6 @@ def say_findings(file: Path, found: dict[str, Any]) -> None:
 def _counted(missing: dict[str, int]) -> str:
     """Return the columns with most missing cells, with their counts."""
     most = sorted(missing.items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{name}: {count}" for name, count in most[:MOST_COLUMNS])
+    named = ", ".join(f"{name}: {count}" for name, count in most[:MOST_COLUMNS])
     more = len(most) - MOST_COLUMNS
-    return f"{shown}, and {more} more columns" if more > 0 else shown
+    return f"{named}, and {more} more columns" if more > 0 else named

@@ -36,8 +36,8 @@ def _say_released(fitted: Any) -> None:
         say(f"{name.capitalize()}:", words)
     scree, score_map = getattr(fitted, "scree_", None), getattr(fitted, "score_map_", None)
     if scree is not None:
-        shown = ", ".join(f"{value:.3g}" for value in scree.values[:10])
-        say("Scree:", f"{shown} (noise lifts a value by up to {scree.noise:.2g})")
+        values = ", ".join(f"{value:.3g}" for value in scree.values[:10])
+        say("Scree:", f"{values} (noise lifts a value by up to {scree.noise:.2g})")
     if score_map is not None:
         cells = " × ".join(map(str, score_map.maps[0][1].shape))
         cells = f"{len(score_map.maps)} times {cells}" if score_map.labels else cells

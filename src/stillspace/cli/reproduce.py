@@ -126,21 +126,21 @@ def _run(task: Task, workers: int | None) -> None:
     cells = task.cells()
     kept = {cell for cell in cells if task.store.load(cell) is not None}
     with _progress() as bar:
-        shown = bar.add_task(
+        entry = bar.add_task(
             task.experiment.id,
             total=sum(cell.cost for cell in cells),
             cells=len(kept),
             all=len(cells),
         )
         # In one step, which starts the clock: the speed is that of the cells made now.
-        bar.update(shown, advance=sum(cell.cost for cell in kept))
+        bar.update(entry, advance=sum(cell.cost for cell in kept))
         count = len(kept)
 
         def done(cell: AnyCell) -> None:
             nonlocal count
             if cell not in kept:
                 count += 1
-                bar.update(shown, advance=cell.cost, cells=count)
+                bar.update(entry, advance=cell.cost, cells=count)
 
         verdict = task.run(workers=workers, done=done)
     say(f"{task.experiment.id}:", verdict.judgement)

@@ -28,12 +28,12 @@ from stillspace.parts.geometry import TopEigenvectors, oriented
 from stillspace.parts.queries import IrlsPower, ReweightedMoment
 from stillspace.parts.stops import Converged, Never, Settled
 from stillspace.plans.fixed import Plan
-from stillspace.plans.release import Observation, Witness
 from stillspace.plans.starts import GivenStart, MomentStart
 from stillspace.recipes import Facts, fixed_plan
-from stillspace.rows import MemoryRows
+from stillspace.rows import MemoryRows, Rows
 from stillspace.run import Result, run
 from stillspace.run.journal import Journal
+from stillspace.run.observers import Observation, Witness
 from stillspace.search import DimensionProfile, chosen, recentred
 from stillspace.search.candidates import Loss
 from stillspace.search.missing import RULE as MISSING
@@ -215,7 +215,7 @@ def _cut_distance(plan: Plan) -> float:
 
 
 def _run(
-    plan: Plan, rows: MemoryRows, rng: np.random.Generator, journal: Journal | None = None
+    plan: Plan, rows: Rows, rng: np.random.Generator, journal: Journal | None = None
 ) -> Result:
     """Run a plan; the axes inside the subspace are those of the scores that its last pass saw.
 
@@ -239,7 +239,7 @@ def _run(
 
 def _in_turns(
     plan: Plan,
-    rows: MemoryRows,
+    rows: Rows,
     rng: np.random.Generator,
     keep: Witness,
     journal: Journal | None,

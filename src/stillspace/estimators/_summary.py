@@ -38,6 +38,9 @@ def _robust(fit: Any) -> Facts:
     if getattr(fit, "clumps_", ()):
         shares = ", ".join(f"{clump.share:.1%}" for clump in fit.clumps_)
         facts.append(("groups of nearly equal rows", f"{shares} of the rows; each counted as one"))
+    doubt = fit._doubt() if hasattr(fit, "_prominence") else None
+    if doubt is not None:
+        facts.append(("doubt", doubt))
     facts.append(("privacy", "none is promised: RobustPCA reads the rows as they are"))
     return facts
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from stillspace._checks import checked_choice, checked_flag, described
 from stillspace._typing import FloatArray
@@ -47,6 +46,7 @@ from stillspace.rows import RowTable
 from stillspace.rows.progress import progress
 from stillspace.search import disagreement
 from stillspace.search.candidates import LOSSES, Loss
+from stillspace.search.cuts import distances
 from stillspace.search.missing import filled_from_subspace
 
 
@@ -205,9 +205,8 @@ class RobustPCA(SubspaceEstimator):
         options = merged_options(named, self.algorithm_options)
         loss, journal = self._checked_loss(), checked_journal(self.journal)
         fixed_plan(self.algorithm, Facts(n, D, r), **options)  # raises before X is read
-        checked_code("missing_code", self.missing_code)
+        code = checked_code("missing_code", self.missing_code)
         X = checked_array(self, X, reset=True, min_samples=2, finite=False)
-        code = self._code()
         if isinstance(X, RowTable):
             X.check_memory(n)
             X, code = robust_table(X, self.algorithm, code)
@@ -298,30 +297,6 @@ class RobustPCA(SubspaceEstimator):
             "times. The components may be arbitrary."
         )
 
-    def summary(self) -> str:
-        """Return a short text: variances of the components, clumps, starts and convergence."""
-        check_is_fitted(self)
-        shares = np.cumsum(self.explained_variance_ratio_)
-        lines = [
-            f"RobustPCA: {self.n_components_} components of {self.n_features_in_} columns, "
-            f"algorithm {self.algorithm!r}, {self.n_iter_} passes"
-            + (" (converged)" if self.converged_ else " (not converged)"),
-            "component    variance   share of variance   together",
-        ]
-        rows = zip(self.explained_variance_, self.explained_variance_ratio_, shares, strict=True)
-        lines += [
-            f"{k:9d} {along:11.4g} {part:19.1%} {total:10.1%}"
-            for k, (along, part, total) in enumerate(rows, 1)
-        ]
-        lines.append(
-            f"Across the subspace the variance per dimension is {self.noise_variance_:.4g}."
-        )
-        parts = ", ".join(f"{clump.share:.0%}" for clump in self.clumps_)
-        if parts:
-            lines.append(f"Groups of nearly identical rows, each counted as one row: {parts}.")
-        doubt = self._doubt()
-        return "\n".join(lines if doubt is None else [*lines, doubt])
-
     def _checked_center(self, D: int) -> FloatArray | str | None:
         """Return a vector, the name of a way to find one, or None for the origin."""
         if not isinstance(self.center, str):
@@ -344,9 +319,6 @@ class RobustPCA(SubspaceEstimator):
                 raise ValueError(msg)
             return self.scale
         return checked_vector("scale", self.scale, D, positive=True)
-
-    def _code(self) -> float | None:
-        return checked_code("missing_code", self.missing_code)
 
     def missing_cells(self, X: Any) -> npt.NDArray[np.bool_] | None:
         """Return where checked rows are NaN, or None; raise for what the fit cannot take."""
@@ -389,10 +361,8 @@ class RobustPCA(SubspaceEstimator):
         """Return minus the mean orthogonal distance of the rows of X to the subspace."""
         X = checked_array(self, X, reset=False, min_samples=1, finite=False)
         self.missing_cells(X)
-        total = 0.0
-        for centred in self._centred(X):
-            residual = centred - centred @ self.components_.T @ self.components_
-            total += float(np.linalg.norm(residual, axis=1).sum())
+        V = self.components_.T
+        total = sum(float(distances(centred, V).sum()) for centred in self._centred(X))
         return -total / int(X.shape[0])
 
     def _centred(self, X: Any) -> Iterator[FloatArray]:

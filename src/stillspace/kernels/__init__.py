@@ -1,4 +1,4 @@
-"""Arithmetic on blocks of rows. `reference` is the specification, the rest is what runs."""
+"""Arithmetic on blocks of rows; `tests/kernels/reference.py` specifies it in plain NumPy."""
 
 from stillspace.kernels.compiled import (
     column_norms,
@@ -9,14 +9,12 @@ from stillspace.kernels.compiled import (
 )
 from stillspace.kernels.jobs import (
     ORTHONORMAL,
-    Measure,
     Terms,
     add_block,
-    measured,
     moment_terms,
 )
+from stillspace.kernels.measuring import Measure, measured
 from stillspace.kernels.passes import GLAD, IRLS, NEWTON, SCORES
-from stillspace.kernels.reference import clip_weights, curvature_weights
 
 __all__ = [
     "GLAD",
@@ -27,9 +25,7 @@ __all__ = [
     "Measure",
     "Terms",
     "add_block",
-    "clip_weights",
     "column_norms",
-    "curvature_weights",
     "measured",
     "moment_terms",
     "residual_to_basis",

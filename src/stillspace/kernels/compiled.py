@@ -1,4 +1,4 @@
-"""The row kernels by compiled code: same names, same bits as `reference`.
+"""The row kernels by compiled code: same names, same bits as `tests/kernels/reference.py`.
 
 Blocks of any shape are filled up with zeros for the routines of `tiles`, which the passes over
 large data use too: whoever asks for a residual gets the same bits.
@@ -10,9 +10,10 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.kernels.jit import jit
-from stillspace.kernels.jobs import by_component, filled, measured
+from stillspace.kernels.jobs import by_component, filled
 from stillspace.kernels.lane_sums import totals
 from stillspace.kernels.lanes import LANES, constant, store
+from stillspace.kernels.measuring import measured
 from stillspace.kernels.tiles import group_scores, residual, squares_of_row
 
 
@@ -36,7 +37,7 @@ def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatA
     (D, b), r = XT.shape, V.shape[1]
     X, Y = np.zeros((filled(b), filled(D))), np.empty((r, filled(b)))
     X[:b, :D] = XT.T
-    _residuals(X.reshape(-1), *X.shape, by_component(V), r, Y.reshape(-1))
+    _residuals(X.reshape(-1), *X.shape, by_component(V, X.shape[1]), r, Y.reshape(-1))
     return X[:b, :D].T, Y[:, :b]
 
 

@@ -1,4 +1,4 @@
-"""The two ways in which this package declares a numba function."""
+"""The three ways in which this package declares a numba function."""
 
 from __future__ import annotations
 
@@ -36,22 +36,37 @@ def jit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     can be written (read-only images, service accounts) it is compiled anew in each process: a
     shared temporary directory would let other users plant code in it.
     """
-    try:
-        compiled: Callable[_P, _R] = numba.njit(cache=True, **_OPTIONS)(function)
-        _prepare_cache(compiled)
-    except (RuntimeError, OSError):  # "no locator available": nothing is writable
-        compiled = numba.njit(**_OPTIONS)(function)
-    return compiled
+    return _compiled(function, {})
+
+
+def bare(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile a function that makes no array, as `jit` does, without counts of references.
+
+    Whoever calls it holds its arrays. Numba would count each array that is handed on to a `part`,
+    for every few rows, which took longer than the rows.
+    """
+    return _compiled(function, {"_nrt": False})
 
 
 def part(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Declare a function that compiled functions call, and nobody else.
+    """Declare a function that compiled functions call, and nobody else. It makes no array.
 
-    It becomes part of their machine code. It gets none of its own and no entry from Python, which
-    would take most of the time to compile it.
+    It becomes part of their machine code, without a call: a call would hand over seven numbers per
+    array. It gets no code of its own and no entry from Python, which would take most of the time to
+    compile it.
     """
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options |= {"forceinline": True, "_nrt": False}
     compiled: Callable[_P, _R] = numba.njit(**_OPTIONS, **options)(function)
+    return compiled
+
+
+def _compiled(function: Callable[_P, _R], options: dict[str, Any]) -> Callable[_P, _R]:
+    try:
+        compiled: Callable[_P, _R] = numba.njit(cache=True, **_OPTIONS, **options)(function)
+        _prepare_cache(compiled)
+    except (RuntimeError, OSError):  # "no locator available": nothing is writable
+        compiled = numba.njit(**_OPTIONS, **options)(function)
     return compiled
 
 

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 from numba import typeof, types
 
 from stillspace._typing import FloatArray, IntArray
@@ -25,16 +26,17 @@ from stillspace.kernels.passes import (
     SCORES,
     add_terms,
     finish,
-    measure,
     mirror,
 )
+from stillspace.kernels.prefetch import LONG_ROW
 from stillspace.kernels.sparse import add_sparse
-from stillspace.kernels.storage import AS_STORED, load_dense
+from stillspace.kernels.storage import AS_STORED, bound_rows, load_dense
 
 _FLAT: Any = types.float64[::1]
 _WHOLE, _REAL = types.int64, types.float64
 _ADD = (
     _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _REAL, _FLAT, _FLAT,
+    types.int64[::1], _WHOLE, _WHOLE, _WHOLE, _WHOLE,
 )  # fmt: skip
 _LOAD = (
     _FLAT, _FLAT, _REAL, _WHOLE, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE,
@@ -83,6 +85,21 @@ class Cells(NamedTuple):
     """AS_STORED, PLACED or FILLED of `storage`."""
 
 
+_NO_VALUES: FloatArray = np.empty(0)
+_ALL_KEPT: npt.NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
+
+
+class Scales(NamedTuple):
+    """What rows are multiplied by: one number each; or 1; or what their own cells tell."""
+
+    values: FloatArray = _NO_VALUES
+    """Of no entries: 1 for each row that is kept, and 0 for the others."""
+    kept: npt.NDArray[np.bool_] = _ALL_KEPT
+    """Of no entries: all rows."""
+    bound: float = -1.0
+    """If not negative, rows are put into the unit ball when they are read: `bound_rows`."""
+
+
 class Span(NamedTuple):
     """Positions start…stop of `chosen`, or of the rows where it is empty, a block at a time."""
 
@@ -115,6 +132,22 @@ def filled(size: int, multiple: int = LANES) -> int:
     return -(-size // multiple) * multiple
 
 
+def row_width(columns: int) -> int:
+    """Return the cells between rows of a block: no multiple of eight cache lines.
+
+    The cells of a column would else share a few sets of the first cache.
+    """
+    width = filled(columns)
+    return width + LANES if width % (8 * LANES) == 0 else width
+
+
+def lines(size: int) -> FloatArray:
+    """Return zeros that begin with a cache line: eight of them are then loaded from one line."""
+    memory = np.zeros(size + LANES)
+    first = -memory.ctypes.data % 64 // 8
+    return memory[first : first + size]
+
+
 def filled_up(values: FloatArray) -> FloatArray:
     """Return a copy of a vector in memory of a multiple of 8 entries, the last ones 0."""
     memory = np.zeros(filled(len(values)))
@@ -131,10 +164,10 @@ def near_of(V: FloatArray, near: float) -> float:
     return near if np.all(apart <= ORTHONORMAL) else np.inf
 
 
-def by_component(V: FloatArray) -> FloatArray:
+def by_component(V: FloatArray, width: int) -> FloatArray:
     """Return a basis (D, r) as `tiles` take it: (r, D), filled up, flat."""
     D, r = V.shape
-    filled_up = np.zeros((r, filled(D)))
+    filled_up = lines(r * width).reshape(r, width)
     filled_up[:, :D] = V.T
     return filled_up.reshape(-1)
 
@@ -148,14 +181,14 @@ class Adder:
             terms if several else terms._replace(out=terms.out[None], more=terms.more[None])
         )
         columns, r = terms.V.shape
-        self.D, self._r, self._used, b = filled(columns), r, filled(r, 2), filled(rows)
+        self.D, self._r, self._used, b = row_width(columns), r, filled(r, 2), filled(rows)
         D, used = self.D, self._used
         near = near_of(terms.V, terms.near)
         self._projects = terms.kind in (GLAD, NEWTON) and near < np.inf
-        self._V = by_component(terms.V)
-        work = np.zeros(4 * used * b + D + 16 + 64 * (r + 1))
-        size = D * D if terms.kind == MOMENT else used * D + 8 + used * used + 8
-        self.sums = np.zeros((len(self._terms.out), size))
+        self._V = by_component(terms.V, D)
+        work = lines(4 * used * b + D + 16 + 64 * (r + 1))
+        size = D * D if terms.kind == MOMENT else used * D + filled(used * used) + 16
+        self.sums = lines(len(self._terms.out) * size).reshape(-1, size)
         """One row per job."""
         facts = (self._V, r, used, terms.kind, near, terms.floor, terms.cut, terms.cap)
         self.arguments: tuple[Any, ...] = (D, *facts, work)
@@ -168,7 +201,8 @@ class Adder:
         if terms.kind == MOMENT:
             mirror(sums, D, terms.out)
             return
-        products = sums[:, used * D + 8 : -8].reshape(jobs, used, used)[:, :r, :r]
+        grams = sums[:, used * D + 8 : used * D + 8 + used * used]
+        products = grams.reshape(jobs, used, used)[:, :r, :r]
         if terms.kind == SCORES:
             terms.out[:] += products
             return
@@ -215,8 +249,8 @@ class SparseAdder:
 
 
 @part
-def _choose(
-    chosen: IntArray, at: int, stop: int, block: int, b: int, factors: FloatArray, rows: IntArray,
+def choose(
+    chosen: IntArray, at: int, stop: int, block: int, b: int, factors: Scales, rows: IntArray,
     scales: FloatArray,
 ) -> int:  # fmt: skip
     """Write the numbers and factors of the next rows; return how many there are.
@@ -226,7 +260,10 @@ def _choose(
     width = min(stop - at, block)
     for i in range(width):
         rows[i] = chosen[at + i] if len(chosen) > 0 else at + i
-        scales[i] = factors[rows[i]]
+        if len(factors.values) > 0:
+            scales[i] = factors.values[rows[i]]
+        else:
+            scales[i] = 1.0 if len(factors.kept) == 0 or factors.kept[rows[i]] else 0.0
     for i in range(width, b):
         rows[i], scales[i] = rows[0], 0.0
     return width
@@ -234,21 +271,24 @@ def _choose(
 
 @jit
 def _run(
-    load: int, source: Any, cells: Cells, factors: FloatArray, runs: Runs, rows: IntArray,
-    scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int, used: int,
-    kind: int, near: float, floor: float, cut: float, cap: float, work: FloatArray,
+    load: int, source: Any, first: int, row_bytes: int, cells: Cells, factors: Scales, runs: Runs,
+    rows: IntArray, scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int,
+    used: int, kind: int, near: float, floor: float, cut: float, cap: float, work: FloatArray,
     sums: FloatArray,
 ) -> None:  # fmt: skip
     """Load and add block after block, job after job, by the two addresses."""
-    c = cells
+    c, last = cells, runs.edges[-1, 1] if row_bytes > 0 else 0  # no row is ahead of position 0
     for k in range(runs.edges.shape[0]):
         at, stop, out = runs.edges[k, 0], runs.edges[k, 1], sums[k]
         while at < stop:
             b = (min(stop - at, runs.block) + 7) // 8 * 8
-            width = _choose(runs.chosen, at, stop, runs.block, b, factors, rows, scales)
+            width = choose(runs.chosen, at, stop, runs.block, b, factors, rows, scales)
             call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
-            call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, out))
+            if factors.bound >= 0.0:
+                bound_rows(X, D, b, factors.bound, scales)
             at += width
+            ahead = (runs.chosen, at, last, first, row_bytes)
+            call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, out, *ahead))
 
 
 @cache
@@ -259,13 +299,20 @@ def _adder(function: Any) -> int:
 _loaders: dict[Any, int] = {}
 
 
-def _loader(load: Any, source: tuple[Any, ...]) -> int:
+def loader(load: Any, source: tuple[Any, ...]) -> int:
     """Return the address of a loader for such arrays; numba's own look at them takes longer."""
     key = (load, *((array.dtype, array.flags.num) for array in source))
     if key not in _loaders:
         kind = typeof(source)  # type: ignore[no-untyped-call]
         _loaders[key] = address_of(load, (kind, *_LOAD))
     return _loaders[key]
+
+
+def _place(source: tuple[Any, ...]) -> tuple[int, int]:
+    """Return where rows begin, and their bytes: 0 if they are long or do not lie one by one."""
+    X = source[0]
+    size = X[:1].nbytes if len(source) == 1 and X.flags.c_contiguous else 0
+    return X.ctypes.data, size if size < LONG_ROW else 0
 
 
 class RowAdder:
@@ -277,23 +324,24 @@ class RowAdder:
     def __init__(self, terms: Terms, block: int) -> None:
         b = filled(block)
         self._adder = Adder(terms, b)
-        self._memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(self._adder.D * b)
+        self._memory = np.empty(b, dtype=np.int64), np.empty(b), lines(self._adder.D * b)
 
     def add(
-        self, load: Any, source: tuple[Any, ...], cells: Cells, factors: FloatArray, runs: Runs
+        self, load: Any, source: tuple[Any, ...], cells: Cells, factors: Scales, runs: Runs
     ) -> None:
         """Add runs of stored rows, which the compiled function `load` turns into blocks."""
-        _run(
-            _loader(load, source), source, cells, factors, runs, *self._memory,
+        run: Any = _run
+        run(
+            loader(load, source), source, *_place(source), cells, factors, runs, *self._memory,
             _adder(add_terms), *self._adder.arguments, self._adder.sums,
-        )  # type: ignore[call-arg]  # fmt: skip
+        )  # fmt: skip
 
     def add_block(self, X: FloatArray) -> None:
         """Add one block of rows (b, D)."""
         b, D = X.shape
         cells = Cells(filled_up(np.zeros(D)), filled_up(np.ones(D)), np.nan, AS_STORED)
         runs = Runs(np.empty(0, dtype=np.int64), np.array([[0, b]]), b)
-        self.add(load_dense, (X,), cells, np.ones(b), runs)
+        self.add(load_dense, (X,), cells, Scales(), runs)
 
     def finish(self) -> None:
         """Hand the sums over."""
@@ -305,7 +353,7 @@ def add_rows(
     source: tuple[Any, ...],
     terms: Terms,
     cells: Cells,
-    factors: FloatArray,
+    factors: Scales,
     runs: Runs,
 ) -> None:
     """Add the terms of stored rows, which the compiled function `load` turns into blocks."""
@@ -335,84 +383,3 @@ def add_block(terms: Terms, XT: FloatArray) -> None:
     adder = RowAdder(terms, XT.shape[1])
     adder.add_block(np.ascontiguousarray(XT.T))
     adder.finish()
-
-
-class Measure(NamedTuple):
-    """What a query wants to know of each row: its scores at a basis V (D, r), and its distance."""
-
-    V: FloatArray
-    near: float | None
-    """As in `Terms`; None if distances are not asked for."""
-
-
-class Measured:
-    """Memory for scores (r, b) and distances (b) of so many rows, as compiled code fills it."""
-
-    def __init__(self, wanted: Measure, rows: int) -> None:
-        D, r = wanted.V.shape
-        self.D, self.rows, self.stride = filled(D), rows, filled(rows)
-        self._Y = np.empty((r, self.stride))
-        self._distances = np.empty(0 if wanted.near is None else self.stride)
-        near = 0.0 if wanted.near is None else near_of(wanted.V, wanted.near)
-        self.basis: tuple[Any, ...] = (by_component(wanted.V), r, near)
-        work = np.empty(self.D + 16 + 64 * (r + 1))
-        self.targets: tuple[Any, ...] = (self.stride, self._distances, work)
-        """What `measure` takes after the place where scores begin."""
-
-    @property
-    def scores(self) -> FloatArray:
-        """Flat, filled up."""
-        return self._Y.reshape(-1)
-
-    def result(self) -> tuple[FloatArray, FloatArray]:
-        """Return scores (r, b) and distances (b), or no distances."""
-        return self._Y[:, : self.rows], self._distances[: self.rows]
-
-
-def measured(
-    XT: FloatArray, V: FloatArray, near: float | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Return scores (r, b) and, if `near` is given, distances (b) of rows as columns (D, b)."""
-    D, b = XT.shape
-    found = Measured(Measure(V, near), b)
-    X = np.zeros((found.stride, found.D))
-    X[:b, :D] = XT.T
-    run: Any = measure
-    run(X.reshape(-1), found.stride, found.D, *found.basis, found.scores, 0, *found.targets)
-    return found.result()
-
-
-@jit
-def _run_measure(
-    load: int, source: Any, cells: Cells, factors: FloatArray, span: Span, rows: IntArray,
-    scales: FloatArray, X: FloatArray, D: int, V: FloatArray, r: int, near: float, Y: FloatArray,
-    stride: int, distances: FloatArray, work: FloatArray,
-) -> None:  # fmt: skip
-    """Load and measure block after block; blocks are a multiple of 8 rows."""
-    c, at = cells, span.start
-    while at < span.stop:
-        b = (min(span.stop - at, span.block) + 7) // 8 * 8
-        width = _choose(span.chosen, at, span.stop, span.block, b, factors, rows, scales)
-        call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
-        measure(X, b, D, V, r, near, Y, at - span.start, stride, distances, work)
-        at += width
-
-
-def measure_rows(
-    load: Any,
-    source: tuple[Any, ...],
-    wanted: Measure,
-    cells: Cells,
-    factors: FloatArray,
-    span: Span,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the scores (r, b) of stored rows, and their distances (b) if those are wanted."""
-    found = Measured(wanted, span.stop - span.start)
-    b = filled(min(span.block, found.rows))
-    memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(found.D * b)
-    run: Any = _run_measure
-    run(
-        _loader(load, source), source, cells, factors, span, *memory, found.D, *found.basis,
-        found.scores, *found.targets,
-    )  # fmt: skip
-    return found.result()

@@ -20,8 +20,8 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jit import jit, part
-from stillspace.kernels.jobs import ORTHONORMAL, filled
-from stillspace.kernels.lanes import load, multiply, root, spread, store, subtract
+from stillspace.kernels.jobs import ORTHONORMAL, filled, lines
+from stillspace.kernels.lanes import constant, load, multiply, root, spread, store, subtract
 from stillspace.kernels.passes import GLAD, add_terms, clipped
 from stillspace.kernels.small import mirror_step, polar_rows, rebuild, water_fill
 from stillspace.kernels.tiles import eight_totals, project_out, squares_of_row
@@ -36,10 +36,18 @@ _LARGEST_INDEX = 2.0**62  # as in stillspace.parts.noise
 
 def as_table(X: FloatArray) -> FloatArray:
     """Return rows (n, D') as (n + 1, D): D' filled up with zeros, and a zero row at the end."""
-    n, columns = X.shape
-    table = np.zeros((n + 1, filled(columns)))
+    (n, columns), width = X.shape, filled(X.shape[1])
+    table = lines((n + 1) * width).reshape(n + 1, width)
     table[:n, :columns] = X
     return table
+
+
+@jit
+def _lines(size: int) -> FloatArray:
+    """As `jobs.lines`, for compiled code."""
+    memory = np.zeros(size + 8)
+    first = (64 - memory.ctypes.data % 64) % 64 // 8
+    return memory[first : first + size]
 
 
 @jit
@@ -80,14 +88,17 @@ def _gather(
 
     b is a multiple of 8: zero rows, whose terms are exactly zero, fill up the block.
     """
-    count = stop - start
+    count, zero = stop - start, constant(0.0)
     b = (count + 7) // 8 * 8
-    for i in range(b):
-        at = rows.shape[0] - 1
-        if i < count:
-            at = chosen[start + i] if chosen.size > 0 else start + i
-        for d in range(0, D, 8):
-            store(X, i * D + d, load(rows, at * D + d))
+    if chosen.size == 0:
+        for to in range(0, count * D, 8):
+            store(X, to, load(rows, start * D + to))
+    else:
+        for i in range(count):
+            for d in range(0, D, 8):
+                store(X, i * D + d, load(rows, chosen[start + i] * D + d))
+    for to in range(count * D, b * D, 8):
+        store(X, to, zero)
     return b
 
 
@@ -168,8 +179,8 @@ def glad_polar(
     """
     D, r, floor, near, divisor = facts
     width, used, basis = V.shape[1], r + r % 2, V.reshape(-1)
-    block, sums = np.empty(BLOCK * width), np.empty(used * width + 16 + used * used)
-    work = np.zeros(4 * used * BLOCK + width + 16 + 64 * (r + 1))
+    block, sums = _lines(BLOCK * width), _lines(used * width + 16 + used * used)
+    work = _lines(4 * used * BLOCK + width + 16 + 64 * (r + 1))
     moved, J = np.zeros((r, width)), np.empty((r, r))
     sampled = offsets.size > 0
     for k in range(steps.size):
@@ -179,8 +190,9 @@ def glad_polar(
         for start in range(low, high, BLOCK):
             b = _gather(rows, chosen, start, min(start + BLOCK, high), width, block)
             add_terms(
-                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums
-            )
+                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums,
+                chosen, 0, 0, 0, 0,
+            )  # fmt: skip
         if distinct < math.inf:
             project_out(sums, basis, width, r, work)
         for j in range(r):

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stillspace._typing import FloatArray
-from stillspace.kernels.jit import jit, part
+from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels.jit import bare, part
 from stillspace.kernels.lanes import (
     add,
     constant,
@@ -31,6 +31,7 @@ from stillspace.kernels.lanes import (
     total,
     where_below,
 )
+from stillspace.kernels.prefetch import bring_rows
 from stillspace.kernels.tiles import (
     add_gram,
     add_outer,
@@ -152,12 +153,13 @@ def weigh_group(
     return number
 
 
-@jit
+@bare
 def add_terms(
     X: FloatArray, b: int, D: int, V: FloatArray, r: int, used: int, kind: int, near: float,
-    floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray,
+    floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray, chosen: IntArray,
+    ahead: int, stop: int, first: int, row_bytes: int,
 ) -> None:  # fmt: skip
-    """Add the terms of a block; X is spoilt.
+    """Add the terms of a block; X is spoilt. Meanwhile the rows of the next block come nearer.
 
     GLAD: `Σ w x yᵀ`, w clipped, which `finish` projects. Newton: that, the number `Σ u‖y‖²` and the
     matrix `Σ u yyᵀ`. IRLS: `Σ x yᵀ/max(‖Qx‖, floor)` over the rows with ‖Qx‖ < cut, and the number
@@ -166,14 +168,17 @@ def add_terms(
 
     `used` is r or r + 1, an even number. `sums` holds (used, D), 8 places for the number,
     (used, used) and 8 more. `work` holds what `weigh_group` says, each (used, b) and zero beyond r;
-    then D + 16 entries for a row; then 64 (r + 1) for parts.
+    then D + 16 entries for a row; then 64 (r + 1) for parts. What follows `sums` is the next block,
+    for `bring_rows`.
     """
     if kind == MOMENT:
+        bring_rows(chosen, ahead, min(ahead + b, stop), first, row_bytes)
         add_square(X, b, D, sums)
         return
     number, size = constant(0.0), used * b
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
+        bring_rows(chosen, ahead + i, min(ahead + i + 8, stop), first, row_bytes)
         if kind == SCORES:
             left = group_scores(X, i * D, D, V, r, parts, work, i, b)
         else:
@@ -187,7 +192,7 @@ def add_terms(
         add_gram(work, 2 * size, work, size, b, used, sums, used * D + 8)
 
 
-@jit
+@bare
 def mirror(sums: FloatArray, D: int, out: FloatArray) -> None:
     """Add the matrices of which `sums` (jobs, D · D) has the upper halves to `out` (jobs, …).
 
@@ -205,14 +210,14 @@ def mirror(sums: FloatArray, D: int, out: FloatArray) -> None:
                             out[k, j, i] += value
 
 
-@jit
+@bare
 def finish(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) -> None:
     """Project the sums of jobs (jobs, …): `Q Σ w x yᵀ`."""
     for k in range(sums.shape[0]):
         project_out(sums[k], V, D, r, work)
 
 
-@jit
+@bare
 def measure(
     X: FloatArray, b: int, D: int, V: FloatArray, r: int, near: float, Y: FloatArray, at: int,
     stride: int, distances: FloatArray, work: FloatArray,

@@ -79,14 +79,13 @@ def _read(
 @part
 def _scores(
     values: FloatArray, places: IntArray, ends: IntArray, count: int, V: FloatArray, wide: int,
-    r: int, Y: FloatArray, b: int, squares: FloatArray,
+    r: int, Y: FloatArray, b: int, squares: FloatArray, parts: FloatArray,
 ) -> None:  # fmt: skip
     """Write the scores of rows to Y (r, b), and the eight parts of each ‖x‖² to `squares` (b, 8).
 
-    V is (D, wide), wide a multiple of 8.
+    V is (D, wide), wide a multiple of 8. `parts` has 8 wide entries.
     """
-    parts, zero = np.empty(8 * wide), constant(0.0)
-    begin = 0
+    begin, zero = 0, constant(0.0)
     for i in range(count):
         for q in range(0, 8 * wide, 8):
             store(parts, q, zero)
@@ -115,10 +114,13 @@ def _scores(
 @part
 def _add_cells(
     values: FloatArray, places: IntArray, ends: IntArray, count: int, done: FloatArray,
-    W: FloatArray, w: int, b: int, r: int, wide: int, sums: FloatArray,
+    W: FloatArray, w: int, b: int, r: int, wide: int, sums: FloatArray, weights: FloatArray,
 ) -> None:  # fmt: skip
-    """Add `x wᵀ` to the block's sums (D, wide) for the rows that are not done."""
-    weights, begin = np.zeros(wide), 0
+    """Add `x wᵀ` to the block's sums (D, wide) for the rows that are not done.
+
+    `weights` has `wide` entries, zeros from r on.
+    """
+    begin = 0
     for i in range(count):
         for j in range(r):
             weights[j] = W[w + i + j * b]
@@ -189,7 +191,7 @@ def add_sparse(
     longest = (span.block + 7) // 8 * 8
     ends, done = np.empty(longest, dtype=np.int64), np.empty(longest)
     squares, left, dense = np.empty(8 * longest), np.empty(16), np.empty(8 * D)
-    block = np.empty(D * wide)
+    block, parts, weights = np.empty(D * wide), np.empty(8 * wide), np.zeros(wide)
     for start in range(span.start, span.stop, span.block):
         count, number = min(span.block, span.stop - start), constant(0.0)
         b = (count + 7) // 8 * 8
@@ -199,7 +201,7 @@ def add_sparse(
             data, columns, limits, cells.center, cells.unit, cells.missing, cells.kind, factors,
             span.chosen, start, start + count, values, places, ends,
         )  # fmt: skip
-        _scores(values, places, ends, count, by_row, wide, r, work, b, squares)
+        _scores(values, places, ends, count, by_row, wide, r, work, b, squares, parts)
         for i in range(0, b, 8):
             distances = eight_totals(squares, 8 * i)
             if kind != SCORES:
@@ -216,7 +218,9 @@ def add_sparse(
             else:
                 _add_residuals(dense, i, D, done, work, 3 * size, b, r, wide, block)
         if kind != SCORES:
-            _add_cells(values, places, ends, count, done, work, 3 * size, b, r, wide, block)
+            _add_cells(
+                values, places, ends, count, done, work, 3 * size, b, r, wide, block, weights
+            )
             for q in range(0, D * wide, 8):
                 store(sums, q, add(load(sums, q), load(block, q)))
         numbers[0] += total(number)

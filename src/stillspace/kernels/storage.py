@@ -38,7 +38,7 @@ from stillspace.kernels.lanes import (
     where_number,
     where_unequal,
 )
-from stillspace.kernels.prefetch import prefetch
+from stillspace.kernels.prefetch import LONG_ROW, bring_rows
 from stillspace.kernels.tiles import eight_totals, squares_of_row
 
 AS_STORED, PLACED, FILLED = 0, 1, 2
@@ -79,19 +79,19 @@ def one_cell(
 
 
 @jit
-def load_dense(  # noqa: PLR0912 - a call per row would count references to arrays
+def load_dense(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
     rows: IntArray, factors: FloatArray, count: int, X: FloatArray, width: int,
 ) -> None:  # fmt: skip
     """Load rows of an array (n, D) of any strides."""
     cells, D = source[0], len(center)
-    full, whole, line = D // LANES * LANES, (D + 7) // LANES * LANES, 64 // cells.itemsize
+    full, whole = D // LANES * LANES, (D + 7) // LANES * LANES
     by_eight = cells.flags.c_contiguous and whole <= width
+    far = cells.flags.c_contiguous and D * cells.itemsize >= LONG_ROW
     for i in range(count):
         at, begin, factor, done = i * width, rows[i] * D, factors[i], 0
-        if cells.flags.c_contiguous and i + AHEAD < count:
-            for d in range(0, D, line):
-                prefetch(cells, rows[i + AHEAD], d)
+        if far and i + AHEAD < count:
+            bring_rows(rows, i + AHEAD, i + AHEAD + 1, cells.ctypes.data, D * cells.itemsize)
         if factor != 0.0 and by_eight and begin + whole <= cells.size:
             scale = constant(factor)
             if kind == AS_STORED:
@@ -199,6 +199,19 @@ def inverse_norms(X: FloatArray, D: int, count: int, norm_bound: float, out: Flo
         for k in range(i, min(i + 8, count)):
             out[k] = _inverse(X, D, k * D, norm_bound, work)
         i += 8
+
+
+@jit
+def bound_rows(X: FloatArray, D: int, count: int, norm_bound: float, factors: FloatArray) -> None:
+    """Scale each row of X (count, D) by its inverse norm, which goes to `factors`.
+
+    A row then has the bits that it gets from a loader that is given this number.
+    """
+    inverse_norms(X, D, count, norm_bound, factors)
+    for i in range(count):
+        factor = constant(factors[i])
+        for d in range(i * D, (i + 1) * D, LANES):
+            store(X, d, multiply(load(X, d), factor) if factors[i] != 0.0 else constant(0.0))
 
 
 @part

@@ -28,8 +28,8 @@ from stillspace.kernels.lanes import (
     subtract,
 )
 
-CHUNK = 512
-"""Coordinates of four rows that are worked on at a time: they stay in the first cache."""
+CHUNK = 256
+"""Coordinates of eight rows that are worked on at a time: they stay in the first cache."""
 
 
 @part
@@ -41,16 +41,14 @@ def group_scores(
 
     `parts` has 64 (r + 1) entries.
     """
+    squares = constant(0.0)
     for begin in range(0, D, CHUNK):
         end = begin + CHUNK if begin + CHUNK < D else D
-        for x in (at, at + 4 * D):
-            p = 0 if x == at else 32
-            for j in range(r):
-                _add_four(X, x, D, V, j * D, begin, end, parts, p + 64 * j)
-            _add_four_squares(X, x, D, begin, end, parts, p + 64 * r)
-    for j in range(r):
-        store(Y, to + j * b, eight_totals(parts, 64 * j))
-    return eight_totals(parts, 64 * r)
+        for j in range(r):
+            found = _inner_products(X, at, D, V, j * D, begin, end, parts, 64 * j)
+            store(Y, to + j * b, found)
+        squares = _squares(X, at, D, begin, end, parts, 64 * r)
+    return squares
 
 
 @part
@@ -69,45 +67,71 @@ def eight_totals(parts: FloatArray, at: int) -> Any:
 
 
 @part
-def _add_four(
+def _inner_products(
     X: FloatArray, x: int, D: int, V: FloatArray, v: int, begin: int, end: int, parts: FloatArray,
     to: int,
-) -> None:  # fmt: skip
-    """Add what the coordinates begin…end give of the inner products of four rows with V[v:]."""
-    a, b, c, d = constant(0.0), constant(0.0), constant(0.0), constant(0.0)
+) -> Any:  # fmt: skip
+    """Return the inner products of eight rows with V[v:], as far as coordinate `end`.
+
+    Up to `begin` they are there already, in parts[to:].
+    """
+    zero = constant(0.0)
+    a0, a1, a2, a3, a4, a5, a6, a7 = zero, zero, zero, zero, zero, zero, zero, zero
     if begin > 0:
-        a, b = load(parts, to), load(parts, to + 8)
-        c, d = load(parts, to + 16), load(parts, to + 24)
-    x1, x2, x3 = x + D, x + 2 * D, x + 3 * D
+        a0, a1, a2, a3 = _load_four(parts, to)
+        a4, a5, a6, a7 = _load_four(parts, to + 32)
+    x1, x2, x3, x4, x5, x6, x7 = (
+        x + D,
+        x + 2 * D,
+        x + 3 * D,
+        x + 4 * D,
+        x + 5 * D,
+        x + 6 * D,
+        x + 7 * D,
+    )
     for k in range(begin, end, 8):
         w = load(V, v + k)
-        a = add(a, multiply(load(X, x + k), w))
-        b = add(b, multiply(load(X, x1 + k), w))
-        c = add(c, multiply(load(X, x2 + k), w))
-        d = add(d, multiply(load(X, x3 + k), w))
-    _store_four(parts, to, a, b, c, d)
+        a0 = add(a0, multiply(load(X, x + k), w))
+        a1 = add(a1, multiply(load(X, x1 + k), w))
+        a2 = add(a2, multiply(load(X, x2 + k), w))
+        a3 = add(a3, multiply(load(X, x3 + k), w))
+        a4 = add(a4, multiply(load(X, x4 + k), w))
+        a5 = add(a5, multiply(load(X, x5 + k), w))
+        a6 = add(a6, multiply(load(X, x6 + k), w))
+        a7 = add(a7, multiply(load(X, x7 + k), w))
+    if end < D:
+        _store_four(parts, to, a0, a1, a2, a3)
+        _store_four(parts, to + 32, a4, a5, a6, a7)
+    return totals(a0, a1, a2, a3, a4, a5, a6, a7)
 
 
 @part
-def _add_four_squares(
+def _squares(
     X: FloatArray, x: int, D: int, begin: int, end: int, parts: FloatArray, to: int
-) -> None:
-    """Add the squares of the coordinates begin…end of four rows."""
-    a, b, c, d = constant(0.0), constant(0.0), constant(0.0), constant(0.0)
+) -> Any:
+    """Return the sums of squares of eight rows, as `_inner_products`."""
+    zero = constant(0.0)
+    a0, a1, a2, a3, a4, a5, a6, a7 = zero, zero, zero, zero, zero, zero, zero, zero
     if begin > 0:
-        a, b = load(parts, to), load(parts, to + 8)
-        c, d = load(parts, to + 16), load(parts, to + 24)
-    x1, x2, x3 = x + D, x + 2 * D, x + 3 * D
-    for k in range(begin, end, 8):
-        y = load(X, x + k)
-        a = add(a, multiply(y, y))
-        y = load(X, x1 + k)
-        b = add(b, multiply(y, y))
-        y = load(X, x2 + k)
-        c = add(c, multiply(y, y))
-        y = load(X, x3 + k)
-        d = add(d, multiply(y, y))
-    _store_four(parts, to, a, b, c, d)
+        a0, a1, a2, a3 = _load_four(parts, to)
+        a4, a5, a6, a7 = _load_four(parts, to + 32)
+    for k in range(x + begin, x + end, 8):
+        y0, y1, y2, y3 = load(X, k), load(X, k + D), load(X, k + 2 * D), load(X, k + 3 * D)
+        a0, a1 = add(a0, multiply(y0, y0)), add(a1, multiply(y1, y1))
+        a2, a3 = add(a2, multiply(y2, y2)), add(a3, multiply(y3, y3))
+        q = k + 4 * D
+        y0, y1, y2, y3 = load(X, q), load(X, q + D), load(X, q + 2 * D), load(X, q + 3 * D)
+        a4, a5 = add(a4, multiply(y0, y0)), add(a5, multiply(y1, y1))
+        a6, a7 = add(a6, multiply(y2, y2)), add(a7, multiply(y3, y3))
+    if end < D:
+        _store_four(parts, to, a0, a1, a2, a3)
+        _store_four(parts, to + 32, a4, a5, a6, a7)
+    return totals(a0, a1, a2, a3, a4, a5, a6, a7)
+
+
+@part
+def _load_four(A: FloatArray, at: int) -> Any:
+    return load(A, at), load(A, at + 8), load(A, at + 16), load(A, at + 24)
 
 
 @part

@@ -58,15 +58,10 @@ class PrivateMedian:
     rule: MedianRule = MEDIAN_RULE
     """All tuned numbers."""
     name: ClassVar[str] = "private geometric median"
-
-    @property
-    def n_components(self) -> int:
-        """A centre has no components."""
-        return 0
+    n_components: ClassVar[int] = 0
 
     @property
     def n_passes(self) -> int:
-        """The steps."""
         return self.rule.steps
 
     @property

@@ -88,16 +88,9 @@ class PairLengths:
     rule: PairLengthRule = PAIR_LENGTH_RULE
     """All tuned numbers."""
     name: ClassVar[str] = "counts of the lengths of pairs"
-
-    @property
-    def n_components(self) -> int:
-        """A cut has no components."""
-        return 0
-
-    @property
-    def n_passes(self) -> int:
-        """Wide bins, narrow bins, the check."""
-        return 3
+    n_components: ClassVar[int] = 0
+    n_passes: ClassVar[int] = 3
+    """Wide bins, narrow bins, the check."""
 
     @property
     def coordinates(self) -> int:
@@ -106,7 +99,6 @@ class PairLengths:
         return bins + SecondMoment(self.D).noise.coordinates
 
     def begin(self, allowance: Allowance) -> PairLengthState:
-        """Nothing is known yet."""
         return PairLengthState(allowance)
 
     def ask(self, state: PairLengthState) -> Ask | None:

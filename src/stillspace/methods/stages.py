@@ -38,7 +38,6 @@ class _Stage:
     share: float | None
 
     def with_plan(self, plan: AnyPlan) -> Self:
-        """Return the stage with another plan of the same kind."""
         return replace(self, plan=plan)
 
     def view(self, progress: Progress) -> View:

@@ -97,6 +97,10 @@ class RowPart:
         raise ValueError(msg)
 
 
+_CHUNK = 2**16
+"""Rows whose parts are looked at together."""
+
+
 class Division:
     """In which part each row lies: secret, drawn once per run, without looking at a row.
 
@@ -104,18 +108,35 @@ class Division:
     depend on the order of the rows, and a row that is added or removed moves no other.
     """
 
-    __slots__ = ("_labels", "parts")
+    __slots__ = ("_labels", "_last", "parts")
 
     def __init__(self, parts: int, n_rows: int, rng: np.random.Generator) -> None:
         self.parts = parts
         self._labels = rng.integers(parts, size=n_rows, dtype=np.uint8)
+        self._last: tuple[int, IntArray] | None = None
 
     def numbers(self, part: RowPart) -> IntArray:
         """Return the numbers of the rows of a part, ascending."""
         if part.parts != self.parts:
             msg = f"The rows are divided into {self.parts} parts; this is one of {part.parts}."
             raise ValueError(msg)
-        return np.flatnonzero(self._labels == part.number)
+        if self._last is None or self._last[0] != part.number:
+            self._last = None  # before memory for the next numbers is taken
+            self._last = part.number, self._found(part.number)
+        return self._last[1]
+
+    def _found(self, number: int) -> IntArray:
+        """Return the numbers of a part's rows: what lies beside them is as short as a chunk."""
+        chunks = [
+            (at, self._labels[at : at + _CHUNK]) for at in range(0, self._labels.size, _CHUNK)
+        ]
+        found = np.empty(sum(np.count_nonzero(some == number) for _, some in chunks), np.int64)
+        end = 0
+        for at, some in chunks:
+            numbers = np.flatnonzero(some == number)
+            end += len(numbers)
+            np.add(numbers, at, out=found[end - len(numbers) : end])
+        return found
 
 
 @dataclass(frozen=True, slots=True)

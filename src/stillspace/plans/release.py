@@ -11,13 +11,12 @@ the same fields, so the claim and the run are one text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby, repeat
 from math import inf, isinf, nextafter, sqrt
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ from stillspace.privacy.events import (
     Relation,
     SingleEvent,
 )
-from stillspace.rows.maps import View
-from stillspace.rows.protocols import Adds, Rows
+from stillspace.rows.protocols import Adds
 from stillspace.rows.sums import LOOP_CELLS, SHORTEST_JOB, STANDARD, loop_chain_length
 
 ROW_MARGIN = 16
@@ -89,49 +87,6 @@ class Draws:
         selections = None if self.selections is None else self.selections.part(low, high)
         noise = None if self.noise is None else self.noise[low:high]
         return Draws(selections, noise, self.sigmas[low:high])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Observation:
-    """What a witness gets of successive iterations of a release.
-
-    `points` and `released` are stacked. `selections` are secret: only an audit has them.
-    """
-
-    release: Release
-    first: int
-    points: FloatArray
-    released: FloatArray
-    selections: Selections | None
-    rows: Rows
-    """The rows that were read, behind all row maps."""
-    view: View = ()
-    """What was done to a row of a staged plan before this release; empty for other plans."""
-    pairs: IntArray | None = None
-    """The secret pairing, where rows are paired."""
-    whole: bool = False
-    """Whether `view` is all that was done to a row, whatever the stage does to its rows."""
-
-    @classmethod
-    def of(
-        cls,
-        release: Release,
-        k: int,
-        point: FloatArray,
-        released: FloatArray,
-        draw: Draw,
-        rows: Rows,
-        view: View = (),
-    ) -> Observation:
-        """Return the observation of iteration k alone."""
-        chosen = draw.selection
-        selections = None if chosen is None else Selections(np.array([0, len(chosen)]), chosen)
-        return cls(release, k, point[None], np.asarray(released)[None], selections, rows, view)
-
-
-Witness: TypeAlias = Callable[[Observation], None]
-"""Called with every observation as it is made. Only an audit, and a fit that promises no privacy,
-may have one."""
 
 
 class _Bounds(NamedTuple):
@@ -258,7 +213,7 @@ class Release:
         if sigma == 0.0:
             return NonPrivateEvent(f"the {self.query.name} is used without noise")
         self.query.noise.check_range(self.rows_bound * self.query.norm_bound, sigma)
-        return self._bounds.event(sigma, self._slack(sigma))
+        return self._bounds.event(sigma, self.query.noise.slack(sigma) + self.rounding)
 
     def within(self, mu: float) -> Release:
         """Return this release with just enough noise for its event's μ to be at most `mu`.
@@ -354,10 +309,6 @@ class Release:
         for_rows = getattr(self.query, "for_rows", None)
         found: Query = self.query if for_rows is None else for_rows(self.rows_bound)
         return found
-
-    def _slack(self, sigma: float) -> float:
-        """Return what rounding adds to the sensitivity (SPEC 4: lattice, a and b)."""
-        return self.query.noise.slack(sigma) + self.rounding
 
     @cached_property
     def rounding(self) -> float:

@@ -130,7 +130,6 @@ class TestedPlan:
         yield from ()
 
     def showing_last(self) -> TestedPlan:
-        """Return this plan: it has one answer."""
         return self
 
     def in_words(self) -> str:

@@ -48,10 +48,10 @@ def draw_score_map(found: ScoreMap) -> Any:
 
 def _draw_cells(axes: Any, found: ScoreMap, shares: FloatArray, top: float) -> None:
     """Draw the cells of one map, those within the noise in white."""
-    shown = np.where(shares > 2.0 * found.sd, shares, 0.0)
+    visible = np.where(shares > 2.0 * found.sd, shares, 0.0)
     flat, across = shares.ndim == 2, found.edges
     down = across if flat else np.array([0.0, 1.0])
-    cells = shown.T if flat else shown[None]
+    cells = visible.T if flat else visible[None]
     axes.pcolormesh(across, down, 100.0 * cells, cmap="Blues", vmin=0.0, vmax=top)
     if not flat:
         axes.set_yticks([])

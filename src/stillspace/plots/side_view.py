@@ -96,12 +96,12 @@ def _view(X: FloatArray, inliers: npt.NDArray[np.bool_], truth: FloatArray) -> F
 def _draw_panel(
     ax: Any, panel: Panel, flat: FloatArray, inliers: npt.NDArray[np.bool_], view: FloatArray
 ) -> None:
-    shown = slice(0, _SHOWN)  # the rows come in random order
+    some = slice(0, _SHOWN)  # the rows come in random order
     for rows, colour, label in (
         (inliers, BLUE, "good rows"),
         (~inliers, ORANGE, "wrong rows"),
     ):
-        points = flat[shown][rows[shown]]
+        points = flat[some][rows[some]]
         ax.scatter(*points.T, s=7, color=colour, alpha=0.45, linewidths=0, label=label)
     found = view @ panel.components.T @ panel.components @ view[0]
     ax.axline((0, 0), tuple(found), color=INK, linewidth=2.4, label="the plane that was found")

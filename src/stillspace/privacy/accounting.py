@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
+from stillspace._checks import check_delta, check_epsilon
 from stillspace.exceptions import NotAccountedError
 from stillspace.privacy.events import (
     ComposedEvent,
@@ -19,11 +20,7 @@ from stillspace.privacy.events import (
     TestedEvent,
     check_relation,
 )
-from stillspace.privacy.gaussian import (
-    GaussianCurve,
-    check_delta,
-    check_epsilon,
-)
+from stillspace.privacy.gaussian import GaussianCurve
 from stillspace.privacy.pld import LossCurve
 from stillspace.privacy.profiles import StepProfile, step_profiles
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from stillspace._checks import check_epsilon
 from stillspace.exceptions import NotAccountedError
 from stillspace.privacy.accounting import (
     check_sampler,
@@ -16,7 +17,7 @@ from stillspace.privacy.accounting import (
     split_event,
 )
 from stillspace.privacy.events import ComposedEvent, Relation, check_relation
-from stillspace.privacy.gaussian import check_epsilon, mu_from_budget
+from stillspace.privacy.gaussian import mu_from_budget
 from stillspace.privacy.masses import loss_scale
 from stillspace.privacy.roots import smallest_root
 

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
+from stillspace._checks import check_delta, check_epsilon
 from stillspace._typing import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -162,15 +163,3 @@ def _rough_log_mu(epsilon: float, delta: float) -> float:
     root = math.sqrt(-2 * math.log(delta))
     by_tail = 2 * epsilon / (root + math.sqrt(root**2 + 2 * epsilon)) if root > 0 else 1.0
     return math.log(max(by_tail, math.sqrt(2 * math.pi) * delta, _SMALLEST))
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an ε that is negative or not a number."""
-    if not epsilon >= 0:
-        raise ValueError(f"epsilon is {epsilon!r}; it must be a number that is not negative.")
-
-
-def check_delta(delta: float) -> None:
-    """Refuse a δ outside [0, 1]."""
-    if not 0 <= delta <= 1:
-        raise ValueError(f"delta is {delta!r}; it must lie between 0 and 1.")

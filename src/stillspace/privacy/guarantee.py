@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from stillspace._checks import check_delta
 from stillspace._html import facts_in_html
 from stillspace.privacy.accounting import PrivacyCurve, privacy_curve
 from stillspace.privacy.events import ComposedEvent, Relation, check_relation
-from stillspace.privacy.gaussian import check_delta
 
 _FORMAT = 1
 _NEIGHBOURS = {"replace-one": "replaced by {}", "add-or-remove-one": "added or left out"}

@@ -28,8 +28,9 @@ from typing import TypeAlias
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
+from stillspace._checks import check_delta, check_epsilon
 from stillspace._typing import AnyArray, FloatArray
-from stillspace.privacy.gaussian import GaussianCurve, check_delta, check_epsilon
+from stillspace.privacy.gaussian import GaussianCurve
 from stillspace.privacy.masses import (
     BlockLaw,
     LossMasses,

@@ -100,10 +100,11 @@ def newton(facts: Facts, options: Options) -> AdaptivePlan:
     """dp-newton: damped private Newton steps with a late cut (docs/newton.md)."""
     make = ChosenNewton if facts.choose_components else DampedNewton
     leave_out = choice("word for groups", options.get("groups", "leave-out"), GROUPS)
-    look = OutlierLook(facts.D, facts.r, facts.choose_components, leave_out=leave_out)
+    units = facts.units if leave_out else None
+    look = OutlierLook(facts.D, facts.r, facts.choose_components, leave_out=leave_out, units=units)
     return AdaptivePlan(
         name="",
-        method=make(facts.D, facts.r, look),
+        method=make(facts.D, facts.r, look, affine=facts.affine),
         size=facts.n,
         relation=facts.relation,
         rows_per_person=facts.rows_per_person,
@@ -146,8 +147,8 @@ ROBUST: dict[str, Recipe] = {
 }
 
 PRIVATE: dict[str, Recipe] = {
-    "auto": Recipe(newton, ("groups",), chooses=True),
-    "dp-newton": Recipe(newton, ("groups",), chooses=True),
+    "auto": Recipe(newton, ("groups",), chooses=True, uses_units=True),
+    "dp-newton": Recipe(newton, ("groups",), chooses=True, uses_units=True),
     "dp-pca": Recipe(pca, ("start",), chooses=True),
     "ptr": Recipe(ptr, ("width",)),
     "dp-ggd": Recipe(glad, (*_SHARED, "geometry")),

@@ -8,6 +8,7 @@ from math import sqrt
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from stillspace._checks import checked_whole, described, is_word_of
+from stillspace.methods.outlier_look import UnitsAgain
 from stillspace.parts.outputs import Average, Last, Output
 from stillspace.parts.queries import Query
 from stillspace.parts.sampling import (
@@ -21,6 +22,7 @@ from stillspace.parts.schedules import Schedule
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.release import Release
 from stillspace.privacy import Relation
+from stillspace.rows.maps import Affine
 
 Calibration: TypeAlias = Literal["honest", "as-printed"]
 _T = TypeVar("_T")
@@ -49,6 +51,10 @@ class Facts:
     """What there are n of, in messages."""
     n_labels: int = 0
     """How many labels the public list of labels has; 0 if rows have none."""
+    affine: Affine | None = None
+    """Centre, scale and missing cells of the rows, if a method may fill missing cells."""
+    units: UnitsAgain | None = None
+    """How a method may find centre and scale again, if an earlier stage releases them."""
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) != (self.delta is None):
@@ -83,6 +89,8 @@ class Recipe:
     options: tuple[str, ...] = ()
     chooses: bool = False
     """Whether it can choose the number of components from a second moment that it releases."""
+    uses_units: bool = False
+    """Whether its method uses `Facts.affine` and `Facts.units`."""
     stated: tuple[str, ...] = ()
     """What the guarantee of a fit by this recipe takes for granted besides."""
 

@@ -13,7 +13,6 @@ from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.certificate import CertificateMethod
 from stillspace.methods.median import PrivateMedian
-from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.methods.outlier_look import UnitsAgain
 from stillspace.methods.pair_lengths import PairLengths
 from stillspace.methods.pictures import length_counts, map_bins
@@ -36,7 +35,7 @@ from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.staged import Stage, StagedPlan
 from stillspace.plans.starts import MomentStart
 from stillspace.privacy import mu_from_budget
-from stillspace.recipes import draft_plan
+from stillspace.recipes import draft_plan, known_recipe
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
 from stillspace.rows.maps import Affine, Clip, Sphere, View, affine_of, paired
@@ -161,14 +160,16 @@ def plan_fit(
     if standardised is not None:
         first = (_standardising(facts, columns, standardised, view), *first)
     last = tuple(stage for name in summaries for stage in SUMMARIES[name](facts, view))
-    subspace_facts = facts if narrowed is None else replace(facts, D=narrowed)
+    if narrowed is None:
+        units = None if standardised is None else _units_again(columns, standardised, view)
+        subspace_facts = replace(facts, affine=_fillable(view), units=units)
+    else:
+        subspace_facts = replace(facts, D=narrowed)
     draft = draft_plan(algorithm, subspace_facts, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
-    main = SubspaceStage(draft, None, chooses)
-    if narrowed is None:
-        main = _filling_cells(main, view, standardised is not None or radius is not None)
-        if standardised is not None:
-            main = _finding_units_again(main, columns, standardised, view)
+    found = standardised is not None or (radius is not None and subspace_facts.affine is not None)
+    uses = narrowed is None and known_recipe(algorithm, private=True).uses_units
+    main = SubspaceStage(draft, None, chooses, needs_units=found and uses)
     plan = StagedPlan(algorithm, view, (*first, main, *last), columns)
     assert facts.epsilon is not None
     assert facts.delta is not None
@@ -202,47 +203,27 @@ def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View)
     return StandardiseStage(plan, rule.share_of(kappa), wanted.center, wanted.scale)
 
 
-def _finding_units_again(
-    main: SubspaceStage, columns: int, wanted: Standardised, view: View
-) -> SubspaceStage:
-    """Return the stage with a method that finds centre and scale again if it leaves rows out."""
-    plan = main.plan
-    method = plan.method if isinstance(plan, AdaptivePlan) else None
-    if not isinstance(method, DampedNewton | ChosenNewton):
-        return main
-    look = method.look
-    assert look is not None
-    if not look.leave_out:
-        return main
-    standardiser, holes = _standardiser(columns, wanted, view), affine_of(view).holes
-    units = UnitsAgain(standardiser, wanted.center, wanted.scale, holes)
-    finding: Method = replace(method, look=replace(look, units=units))
-    assert isinstance(plan, AdaptivePlan)
-    return replace(main, plan=replace(plan, method=finding), needs_units=True)
+def _fillable(view: View) -> Affine | None:
+    """Return centre, scale and missing cells of the rows, if a method may fill missing cells.
 
-
-def _filling_cells(main: SubspaceStage, view: View, released: bool) -> SubspaceStage:
-    """Return the stage with a method that fills missing cells, if the rows may have any.
-
-    The method gets centre and scale if an earlier stage releases one of them. Where zero is the
-    code of a missing cell, rows may be sparse and stay as they are.
+    Where zero is the code of a missing cell, rows may be sparse and stay as they are.
     """
-    plan = main.plan
-    method = plan.method if isinstance(plan, AdaptivePlan) else None
-    if not isinstance(method, DampedNewton | ChosenNewton) or len(view) != 2:
-        return main
+    if len(view) != 2:
+        return None
     affine, bound = view
     if not isinstance(affine, Affine) or not isinstance(bound, Sphere) or affine.missing == 0.0:
-        return main
-    if affine.missing is None and not affine.holes:
-        return main
-    assert isinstance(plan, AdaptivePlan)
-    filling: Method = replace(method, affine=affine)
-    return replace(main, plan=replace(plan, method=filling), needs_units=released)
+        return None
+    return affine if affine.missing is not None or affine.holes else None
 
 
 def _standardiser(columns: int, wanted: Standardised, view: View) -> Standardiser:
     return Standardiser(columns, affine_of(view).missing, wanted.bounds)
+
+
+def _units_again(columns: int, wanted: Standardised, view: View) -> UnitsAgain:
+    """Return how a method finds centre and scale again if it leaves rows out."""
+    standardiser = _standardiser(columns, wanted, view)
+    return UnitsAgain(standardiser, wanted.center, wanted.scale, affine_of(view).holes)
 
 
 def _first_stages(

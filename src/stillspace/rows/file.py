@@ -24,7 +24,6 @@ from stillspace.rows.stored import (
     NO_INDEX,
     Factors,
     LoadedFirst,
-    Ones,
     Scaling,
     Stored,
     stored,
@@ -116,7 +115,7 @@ class RowTable:
         if isinstance(rows, tuple):
             limits = rows[1].indices(self.shape[1])[:2]
             if not isinstance(rows[0], slice):
-                return self._columns_of(np.asarray(rows[0], dtype=np.int64), *limits)
+                return self._columns(*limits, np.asarray(rows[0], dtype=np.int64))
             if rows[0] != slice(None):
                 msg = "Columns of a file are sliced for all rows."
                 raise ValueError(msg)
@@ -134,21 +133,18 @@ class RowTable:
         back[order] = np.arange(len(order))
         return found[back]
 
-    def _columns(self, start: int, stop: int) -> Any:
-        """Return columns of all rows: by themselves if the source can, else from a pass."""
+    def _columns(self, start: int, stop: int, numbers: IntArray | None = None) -> Any:
+        """Return columns of all or chosen rows: by themselves if the source can, else from rows."""
         columns = getattr(self.source, "columns", None)
         if columns is not None:
-            return columns(start, stop)
+            return columns(start, stop) if numbers is None else columns(start, stop, numbers)
+        if numbers is not None:
+            return self[numbers][:, start:stop]
         step = max(self.reader.rows, 1)
         parts = [
             self[at : at + step][:, start:stop] for at in range(0, max(self.shape[0], 1), step)
         ]
         return joined(parts)
-
-    def _columns_of(self, numbers: IntArray, start: int, stop: int) -> Any:
-        """Return columns of chosen rows."""
-        columns = getattr(self.source, "columns", None)
-        return self[numbers][:, start:stop] if columns is None else columns(start, stop, numbers)
 
     def chosen(self, numbers: IntArray) -> Any:
         """Return some rows: as they are if columns of them can be read later, else in memory."""
@@ -157,9 +153,7 @@ class RowTable:
     def _run(self, start: int, stop: int) -> Any:
         if start == stop:
             return np.empty((0, self.shape[1]), dtype=self.dtype)
-        pieces = list(self.reader.pieces(start, stop, stop - start))
-        assert len(pieces) == 1
-        piece = pieces[0]
+        (piece,) = self.reader.pieces(start, stop, stop - start)
         found = piece.X[piece.low : piece.high]
         return found if sparse.issparse(found) else np.ascontiguousarray(found)
 
@@ -197,11 +191,9 @@ class CodedSource(OtherSource):
         self.code = code
 
     def read(self, start: int, stop: int) -> Any:
-        """Return rows."""
         return self._coded(self.source.read(start, stop))
 
     def take(self, numbers: IntArray) -> Any:
-        """Return chosen rows."""
         return self._coded(self.source.take(numbers))
 
     def columns(self, start: int, stop: int, rows: IntArray | None = None) -> Any:
@@ -225,12 +217,10 @@ class FileStored(LoadedFirst):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, D)."""
         return self.table.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the stored cells."""
         return self.table.dtype
 
     @property
@@ -265,16 +255,14 @@ class FileStored(LoadedFirst):
             adder: Any = jobs.SparseAdder(terms, block)
         else:
             adder = jobs.RowAdder(terms, min(block, span.stop - span.start))
-        pieces = self.pieces(span.chosen, factors, span.start, span.stop, block)
-        for piece, chosen, some in pieces:
+        for piece, chosen, some in self.pieces(span.chosen, factors, *span[1:3], block):
             load, cells = stored(piece.X).loader
             if thin:
-                adder.add(
-                    cells, scaling.cells, some, jobs.Span(chosen, piece.low, piece.high, block)
-                )
+                part = jobs.Span(chosen, piece.low, piece.high, block)
+                adder.add(cells, scaling.cells, some, part)
             else:
                 runs = jobs.Runs(chosen, np.array([[piece.low, piece.high]]), block)
-                adder.add(load, cells, scaling.cells, some, runs)
+                adder.add(load, cells, scaling.cells, jobs.Scales(some), runs)
         adder.finish()
 
     def pieces(
@@ -284,8 +272,7 @@ class FileStored(LoadedFirst):
         reader = self.table.reader
         if len(index) == 0:
             for piece in reader.pieces(start, stop, block):
-                some = factors[piece.first : piece.first + piece.X.shape[0]]
-                yield piece, NO_INDEX, some
+                yield piece, NO_INDEX, factors[piece.first : piece.first + piece.X.shape[0]]
             return
         step = max(reader.rows // block, 1) * block
         for at in range(start, stop, step):
@@ -326,7 +313,6 @@ class NarrowedRows(LoadedFirst):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Float64."""
         return np.dtype(np.float64)
 
     def load(
@@ -336,12 +322,10 @@ class NarrowedRows(LoadedFirst):
         assert scaling.plain
         b, m = len(X), self.shape[1]
         numbers = index[start : start + b] if len(index) > 0 else np.arange(start, start + b)
-        wide = np.empty((b, self.source.shape[1]))
+        wide, scales = np.empty((b, self.source.shape[1])), factors[numbers][:, None]
         with np.errstate(all="ignore"):  # which warnings appear depends on the rows
             self.source.load(index, start, self.scaling, self.factors, wide)
-            narrow = self._narrow(wide)
-            scales = factors[numbers][:, None]
-            X[:, :m] = np.where(scales == 0.0, 0.0, narrow * scales)
+            X[:, :m] = np.where(scales == 0.0, 0.0, self._narrow(wide) * scales)
         X[:, m:] = 0.0
 
     def _narrow(self, wide: FloatArray) -> AnyArray:
@@ -363,17 +347,12 @@ class FileRows(MemoryRows):
         table: RowTable,
         *,
         source: Stored | None = None,
-        scaling: Scaling | None = None,
-        factors: Factors | None = None,
         bounded: bool = False,
+        **facts: Any,
     ) -> None:
         self.table = table
-        self._source = FileStored(table) if source is None else source
-        n, D = self._source.shape
-        self._scaling = Scaling.of(D) if scaling is None else scaling
-        self._touched = factors is not None or not self._scaling.plain
-        self._factors: Any = Ones(n) if factors is None else factors
-        self.bounded = bounded
+        stored_rows = FileStored(table) if source is None else source
+        super().__init__(np.empty((0, 0)), source=stored_rows, bounded=bounded, **facts)
 
     @classmethod
     def open(cls, given: Any, *, memory: int | str | None = None, **options: Any) -> FileRows:

@@ -10,8 +10,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.rows.maps import RowMap
-from stillspace.rows.protocols import Rows, RowSum
-from stillspace.rows.sums import Summation
+from stillspace.rows.protocols import Rows, RowsAround, RowSum
 
 
 def label_codes(labels: Iterable[Any], listed: Sequence[Any]) -> IntArray:
@@ -33,38 +32,18 @@ def label_codes(labels: Iterable[Any], listed: Sequence[Any]) -> IntArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelledRows:
+class LabelledRows(RowsAround):
     """Rows with one label each. A query with `groups` counts every row in the group of its label.
 
     Its last group is that of labels which are not listed. To all other queries these are plain
     rows.
     """
 
-    rows: Rows
     codes: IntArray
     """(n,): the group of each row."""
 
     @property
-    def n_rows(self) -> int:
-        return self.rows.n_rows
-
-    @property
-    def n_columns(self) -> int:
-        return self.rows.n_columns
-
-    @property
-    def bounded(self) -> bool:
-        """As the rows without labels."""
-        return self.rows.bounded
-
-    @property
-    def summation(self) -> Summation:
-        """As the rows without labels."""
-        return self.rows.summation
-
-    @property
     def in_memory(self) -> bool:
-        """As the rows without labels."""
         return bool(getattr(self.rows, "in_memory", False))
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.jobs import Measure, Runs, Span, filled
+from stillspace.kernels.jobs import Runs, Span, filled
+from stillspace.kernels.measuring import Measure
 from stillspace.kernels.storage import inverse_norms
 from stillspace.rows.maps import (
     BLOCK_CELLS,
@@ -35,10 +36,14 @@ from stillspace.rows.sketch import Sketch
 from stillspace.rows.stored import (
     NO_INDEX,
     DenseRows,
+    Factors,
     FilledRows,
+    Norms,
+    Ones,
     Scaling,
     Stored,
     code_as_stored,
+    several,
     stored,
 )
 from stillspace.rows.sums import (
@@ -58,8 +63,9 @@ _LARGE_SUM = 2**22
 DISTANCES_NEAR = 2.0**-10
 """Squared distances below this are those of computed residuals, as in robust fits."""
 
-SEVERAL_CELLS = 2**16
-"""Cells that are handled at once where rows are measured: they stay in a core's second cache."""
+MOST_NUMBERS = 2**20
+"""Rows whose inverse norms are kept. Those of longer dense tables are computed in every pass: this
+takes less than a fifth of a pass, and changes no bit."""
 
 _NOTHING: FloatArray = np.empty((0, 0))
 
@@ -67,9 +73,10 @@ _NOTHING: FloatArray = np.empty((0, 0))
 class MemoryRows:
     """An array's rows, mapped (centred, scaled to the sphere, …) whenever they are read.
 
-    Beyond the caller's array this holds one number per row; a sketch and a projection hold their
-    narrower rows. `MemoryRows(XT)` takes rows of length at most 1, as columns. `MemoryRows.of(X)`
-    takes an array as it is; its rows have no bound until they go through `Sphere` or `Clip`.
+    Beyond the caller's array this holds one number per row, but for long dense tables; a sketch and
+    a projection hold their narrower rows. `MemoryRows(XT)` takes rows of length at most 1, as
+    columns. `MemoryRows.of(X)` takes an array as it is; its rows have no bound until they go
+    through `Sphere` or `Clip`.
     """
 
     summation = STANDARD
@@ -82,14 +89,14 @@ class MemoryRows:
         *,
         source: Stored | None = None,
         scaling: Scaling | None = None,
-        factors: FloatArray | None = None,
+        factors: Factors | None = None,
         bounded: bool = True,
     ) -> None:
         self._source = DenseRows(XT.T) if source is None else source
         n, D = self._source.shape
         self._scaling = Scaling.of(D) if scaling is None else scaling
         self._touched = factors is not None or not self._scaling.plain
-        self._factors = np.ones(n) if factors is None else factors
+        self._factors: Factors = Ones(n) if factors is None else factors
         self.bounded = bounded
 
     @classmethod
@@ -125,7 +132,6 @@ class MemoryRows:
         return rows.through(Sphere() if norm_bound is None else Clip(norm_bound))
 
     def through(self, row_map: RowMap) -> MemoryRows:
-        """Return the rows behind a row map."""
         if isinstance(row_map, Affine):
             return self._scaled(row_map)
         if isinstance(row_map, Sphere | Clip):
@@ -135,7 +141,7 @@ class MemoryRows:
         if isinstance(row_map, Without | Fill):
             return self._emptied(row_map) if isinstance(row_map, Without) else self._filled(row_map)
         if isinstance(row_map, Lengths):
-            return MemoryRows(levels(self._factors)[None])
+            return MemoryRows(levels(self._factors[:])[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
 
     def _narrowed(self, row_map: RowMap) -> Stored:
@@ -154,7 +160,7 @@ class MemoryRows:
     def _kept(self, row_map: LeaveOut | Caps) -> npt.NDArray[np.bool_]:
         """Return which rows are not left out."""
         if isinstance(row_map, LeaveOut):
-            return self._factors > 1.0 / row_map.length
+            return self._factors[:] > 1.0 / row_map.length
         return self._outside(row_map.directions.array, row_map.cosines.array)
 
     def _emptied(self, row_map: Without) -> MemoryRows:
@@ -162,8 +168,8 @@ class MemoryRows:
         if self.scaled or self.bounded:
             msg = "Rows are left out by their cells before these are centred, scaled or bounded."
             raise ValueError(msg)
-        seen = self.through(row_map.affine).through(Sphere())
-        factors = np.where(seen._kept(row_map.caps), 1.0, np.nan)
+        earlier = self.through(row_map.affine).through(Sphere())
+        factors = np.where(earlier._kept(row_map.caps), 1.0, np.nan)
         return self._like(source=self._source, factors=factors, bounded=False)
 
     def _filled(self, row_map: Fill) -> MemoryRows:
@@ -220,8 +226,13 @@ class MemoryRows:
         if self.bounded:  # the factors that are found would be those of scaled rows
             msg = "These rows have a bound already; bound them again after a projection alone."
             raise ValueError(msg)
+        facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
+        whole = isinstance(self._source, DenseRows) and isinstance(self._factors, Ones)
+        if whole and self.n_rows > MOST_NUMBERS:
+            norms = Norms(self._source, self._scaling, norm_bound)
+            return self._like(**facts, factors=norms, bounded=True)
         found = np.empty(self.n_rows)
-        layout = replace(Layout.of(self.n_columns, self.n_columns), block=self._several())
+        layout = replace(Layout.of(self.n_columns, self.n_columns), block=several(self.n_columns))
 
         def measure(job: Job) -> None:
             for at, X in self._blocks(NO_INDEX, job, layout):
@@ -230,7 +241,6 @@ class MemoryRows:
 
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
-        facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
         return self._like(**facts, factors=found, bounded=True)
 
     @property
@@ -257,7 +267,7 @@ class MemoryRows:
 
     def lengths(self, selection: IntArray | None = None) -> FloatArray:
         """Return what the selected (or all) rows were divided by; 0 for zero rows."""
-        factors = self._factors if selection is None else self._factors[selection]
+        factors = self._factors[:] if selection is None else self._factors[selection]
         return np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0.0)
 
     def _outside(self, directions: FloatArray, cosines: FloatArray) -> npt.NDArray[np.bool_]:
@@ -316,7 +326,7 @@ class MemoryRows:
         """
         start, stop = job
         block = Layout.of(self.n_columns, self.n_columns).block
-        length = max(self._several() // LONGEST_BLOCK, 1) * LONGEST_BLOCK
+        length = max(several(self.n_columns) // LONGEST_BLOCK, 1) * LONGEST_BLOCK
         step = max(min(longest, length) // LONGEST_BLOCK, 1) * LONGEST_BLOCK
         for first in range(start, stop, length):
             span = Span(index, first, min(first + length, stop), block)
@@ -325,14 +335,15 @@ class MemoryRows:
                 here = slice(at, at + step)
                 yield first + at, Y[:, here], distances[here]
 
-    def _several(self) -> int:
-        """Return how many rows are handled at once where nothing is added up: a multiple of 8."""
-        return max(SEVERAL_CELLS // max(self.n_columns, 1) // 8, 1) * 8
-
     def only(self, kept: npt.NDArray[np.bool_]) -> MemoryRows:
         """Return the same rows with all others than these as zero rows; nothing is copied."""
-        factors = np.where(kept, self._factors, 0.0)
         facts: dict[str, Any] = {"source": self._source, "scaling": self._scaling}
+        before = self._factors
+        if isinstance(before, Norms):
+            both = kept if before.kept is None else kept & before.kept
+            factors: Factors = replace(before, kept=both)
+        else:
+            factors = np.where(kept, before[:], 0.0)
         return self._like(**facts, factors=factors, bounded=self.bounded)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:

@@ -98,16 +98,15 @@ def block_columns(rows: Rows) -> int | None:
     return None if getattr(rows, "in_memory", False) else rows.n_columns
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenRows:
-    """Some of the rows, by their numbers, as rows of their own."""
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsAround:
+    """Other rows, with something done to them or known of them."""
 
     rows: Rows
-    numbers: IntArray
 
     @property
     def n_rows(self) -> int:
-        return len(self.numbers)
+        return self.rows.n_rows
 
     @property
     def n_columns(self) -> int:
@@ -120,6 +119,17 @@ class ChosenRows:
     @property
     def summation(self) -> Summation:
         return self.rows.summation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenRows(RowsAround):
+    """Some of the rows, by their numbers, as rows of their own."""
+
+    numbers: IntArray
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.numbers)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         """Return the sum over the chosen rows."""

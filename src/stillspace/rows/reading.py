@@ -67,7 +67,6 @@ class DirectReader:
             yield Piece(self._source.read(at, end), at, 0, end - at)
 
     def take(self, numbers: IntArray) -> Any:
-        """Return rows by their numbers, which ascend."""
         return self._source.take(numbers)
 
 
@@ -112,7 +111,6 @@ class WindowReader:
                 at = end
 
     def take(self, numbers: IntArray) -> Any:
-        """Return rows by their numbers, which ascend."""
         return self._thread().submit(self._source.take, numbers).result()
 
     def _copied(self, start: int, stop: int) -> Any:
@@ -175,7 +173,6 @@ class BlockCache:
         return BlockCache, (self._source, self._length)
 
     def take(self, numbers: IntArray) -> Any:
-        """Return rows by their numbers, which ascend."""
         which = numbers // self._length
         blocks, starts = np.unique(which, return_index=True)
         if (

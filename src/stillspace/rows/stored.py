@@ -9,16 +9,20 @@ from math import nan
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import fill, jobs, storage
+from stillspace.kernels import fill, jobs, measuring, storage
 from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
 
-Factors: TypeAlias = "FloatArray | Ones"
+Factors: TypeAlias = "FloatArray | Ones | Norms"
 """One factor per row."""
+
+SEVERAL_CELLS = 2**16
+"""Cells that are handled at once where rows are measured: they stay in a core's second cache."""
 
 Loader: TypeAlias = tuple[Any, tuple[Any, ...]]
 """A compiled function of `storage` and the arrays that it reads."""
@@ -85,6 +89,52 @@ class Ones:
         return np.ones(count)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Norms:
+    """Inverse norms of rows, computed whenever they are needed, without the memory of n numbers.
+
+    As `storage.inverse_norms` computes them from the centred and scaled cells of a row.
+    """
+
+    source: Stored
+    scaling: Scaling
+    bound: float
+    """As in `Clip`; 0 for `Sphere`."""
+    kept: npt.NDArray[np.bool_] | None = None
+    """The other rows are zero rows, with the factor 0."""
+
+    def __len__(self) -> int:
+        return self.source.shape[0]
+
+    def __getitem__(self, rows: slice | IntArray) -> FloatArray:
+        """Return the factors of some rows."""
+        n, D = self.source.shape
+        numbers = np.arange(*rows.indices(n)) if isinstance(rows, slice) else rows
+        found, step = np.empty(len(numbers)), several(D)
+        memory = np.empty((min(step, len(numbers)), jobs.filled(D)))
+        for at in range(0, len(numbers), step):
+            some = numbers[at : at + step]
+            X, out = memory[: len(some)], found[at : at + step]
+            self.source.load(some, 0, self.scaling, Ones(n), X)
+            storage.inverse_norms(X.reshape(-1), X.shape[1], len(X), self.bound, out)
+            if self.kept is not None:
+                out[~self.kept[some]] = 0.0
+        return found
+
+
+def several(D: int) -> int:
+    """Return how many rows are handled at once where nothing is added up: a multiple of 8."""
+    return max(SEVERAL_CELLS // max(D, 1) // 8, 1) * 8
+
+
+def compiled(factors: Factors) -> jobs.Scales:
+    """Return factors as compiled code takes them."""
+    if isinstance(factors, Norms):
+        kept = jobs.Scales().kept if factors.kept is None else factors.kept
+        return jobs.Scales(kept=kept, bound=factors.bound)
+    return jobs.Scales() if isinstance(factors, Ones) else jobs.Scales(factors)
+
+
 class Stored(Protocol):
     """An array of rows in some storage type."""
 
@@ -112,7 +162,7 @@ class Stored(Protocol):
         """Add the terms of some jobs, each to its own sum."""
 
     def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+        self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
     ) -> tuple[FloatArray, FloatArray]:
         """Return scores (r, b) and distances (b), or no distances, of a run of blocks."""
 
@@ -153,15 +203,13 @@ class _Loaded(ABC):
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
         """Add the terms of some jobs."""
-        every = factors[:] if isinstance(factors, Ones) else factors
-        jobs.add_rows(*self.loader, terms, scaling.cells, every, runs)
+        jobs.add_rows(*self.loader, terms, scaling.cells, compiled(factors), runs)
 
     def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+        self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
     ) -> tuple[FloatArray, FloatArray]:
         """Return scores and distances of a run of blocks."""
-        every = factors[:] if isinstance(factors, Ones) else factors
-        return jobs.measure_rows(*self.loader, wanted, scaling.cells, every, span)
+        return measuring.measure_rows(*self.loader, wanted, scaling.cells, compiled(factors), span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +245,7 @@ class SparseRows(_Loaded):
         if not jobs.SparseAdder.knows(terms, zeros_stay=scaling.zeros_stay):
             _Loaded.add(self, terms, scaling, factors, runs)
             return
-        every = factors[:] if isinstance(factors, Ones) else factors
+        every = factors if isinstance(factors, np.ndarray) else factors[:]
         for k, span in enumerate(runs._replace(block=LONGEST_BLOCK).spans()):
             adder = jobs.SparseAdder(terms.of_job(k), LONGEST_BLOCK)
             adder.add(self.loader[1], scaling.cells, every, span)
@@ -237,12 +285,12 @@ class LoadedFirst(ABC):
             adder.finish()
 
     def measure(
-        self, wanted: jobs.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
+        self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
     ) -> tuple[FloatArray, FloatArray]:
         """Return scores and distances of a run of blocks."""
         X = np.empty((span.stop - span.start, self.shape[1]))
         self.load(span.chosen, span.start, scaling, factors, X)
-        return jobs.measured(X.T, *wanted)
+        return measuring.measured(X.T, *wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,12 +309,10 @@ class FilledRows(LoadedFirst):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, D)."""
         return self.source.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Float64."""
         return np.dtype(np.float64)
 
     def load(

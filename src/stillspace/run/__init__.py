@@ -18,15 +18,15 @@ from stillspace.plans.adaptive import AdaptivePlan, Answer, Ask
 from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.ledger import CeilingLedger, Ledger, checked_event
 from stillspace.plans.protocol import AnyPlan
-from stillspace.plans.release import NO_DRAW, Draw, Observation, Witness
+from stillspace.plans.release import NO_DRAW, Draw
 from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import MemoryRows, OnceAdded, Rows, block_columns, draw_pairs, through_view
 from stillspace.rows.maps import RowMap, Sphere, View, checked_view, paired
 from stillspace.rows.protocols import accounted
-from stillspace.run.executors import Observers, Watch
 from stillspace.run.loop import Result, run_loop, run_reading
+from stillspace.run.observers import Observation, Observers, Watch, Witness
 from stillspace.run.tested import run_tested
 
 if TYPE_CHECKING:
@@ -174,8 +174,8 @@ def run_adaptive(
         if observers.witness is not None:
             read = draws[0]  # the selection is the same for all of these releases
             for release, value in zip(joint.releases, values, strict=True):
-                seen = Observation.of(release, 0, ask.point, value, read, asked.rows, ask.through)
-                observers.witness(replace(seen, whole=ask.whole))
+                one = Observation.of(release, 0, ask.point, value, read, asked.rows, ask.through)
+                observers.witness(replace(one, whole=ask.whole))
         sds = (release.sigma(0) / release.divisor for release in joint.releases)
         state = method.take(state, tuple(map(Answer, values, sds)))
         passes += 1

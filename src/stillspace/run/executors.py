@@ -7,11 +7,11 @@ that a subclass with other ideas never runs the stock kernel. The plain loop is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,12 +24,10 @@ from stillspace.parts.schedules import Schedule
 from stillspace.parts.stops import Never
 from stillspace.plans.fixed import Plan
 from stillspace.plans.ledger import Ledger
-from stillspace.plans.release import Draws, Observation, Release, Witness
+from stillspace.plans.release import Draws, Release
 from stillspace.rows import FileRows, LabelledRows, MemoryRows, Rows
 from stillspace.rows.sums import LOOP_CELLS
-
-if TYPE_CHECKING:
-    from stillspace.run.journal import Journal
+from stillspace.run.observers import NO_OBSERVERS, Observation, Observers, Watch
 
 CHUNK_BYTES = 2**25
 """Noise and selections of one chunk of iterations take at most about this much memory."""
@@ -47,34 +45,6 @@ def _loops() -> Any:
     from stillspace.kernels import loops  # noqa: PLC0415
 
     return loops
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """A look at the points of a run, after the numbers of iterations in `at` (0 is the start).
-
-    `see(done, memory, point)` gets what the output rule has by then and the point itself, each a
-    basis (D, r) or a matrix (D, D) that it must not change. Points are post-processing of
-    releases, so looking costs no privacy beyond what the run promises.
-    """
-
-    at: frozenset[int]
-    see: Callable[[int, FloatArray, FloatArray], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Observers:
-    """Who observes a run: a watch its points, a witness (an audit) its releases.
-
-    And the journal that keeps its answers, if there is one.
-    """
-
-    watch: Watch | None = None
-    witness: Witness | None = None
-    journal: Journal | None = None
-
-
-NO_OBSERVERS = Observers()
 
 
 @dataclass(slots=True)

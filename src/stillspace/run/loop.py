@@ -13,7 +13,7 @@ from stillspace._typing import FloatArray
 from stillspace.parts.geometry import top_eigenvectors
 from stillspace.plans.fixed import Plan, Reading
 from stillspace.plans.ledger import Ledger
-from stillspace.plans.release import NO_DRAW, Observation, Release
+from stillspace.plans.release import NO_DRAW, Release
 from stillspace.plans.starts import (
     ExponentialStart,
     GivenStart,
@@ -25,7 +25,8 @@ from stillspace.plans.starts import (
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import Rows
 from stillspace.rows.maps import View
-from stillspace.run.executors import NO_OBSERVERS, Observers, compiled_loop
+from stillspace.run.executors import compiled_loop
+from stillspace.run.observers import NO_OBSERVERS, Observation, Observers
 
 
 @dataclass(frozen=True, slots=True)

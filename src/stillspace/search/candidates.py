@@ -12,7 +12,7 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.metrics import principal_angles
 from stillspace.recipes import Facts, fixed_plan
-from stillspace.rows import MemoryRows
+from stillspace.rows import MemoryRows, Rows
 from stillspace.rows.sums import one_blas_thread
 from stillspace.run import run
 from stillspace.search.cuts import SMALLEST_CUT, cut_of, distances, nearest
@@ -203,7 +203,7 @@ def _with_cut(U: FloatArray, V: FloatArray, rng: np.random.Generator) -> _End:
 
 
 def _descended(
-    rows: MemoryRows,
+    rows: Rows,
     V: FloatArray,
     cut: float,
     steps: int,

@@ -57,16 +57,9 @@ class CertificateMethod:
     rule: CertificateRule = CERTIFICATE_RULE
     """All tuned numbers."""
     name: ClassVar[str] = "a certificate of the fitted subspace"
-
-    @property
-    def n_components(self) -> int:
-        """A certificate has no components."""
-        return 0
-
-    @property
-    def n_passes(self) -> int:
-        """The counts, then the three sums."""
-        return 2
+    n_components: ClassVar[int] = 0
+    n_passes: ClassVar[int] = 2
+    """The counts, then the three sums."""
 
     @property
     def coordinates(self) -> int:
@@ -78,7 +71,6 @@ class CertificateMethod:
         return replace(self, basis=FrozenArray.of(point))
 
     def begin(self, allowance: Allowance) -> CertificateState:  # noqa: ARG002
-        """Nothing is known yet."""
         return CertificateState()
 
     def ask(self, state: CertificateState) -> Ask | None:

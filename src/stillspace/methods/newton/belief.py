@@ -19,7 +19,7 @@ from stillspace.parts.geometry import polar
 from stillspace.plans.adaptive import Answer
 
 ROUNDING = 2.0**-50
-"""Of the largest eigenvalue of a small matrix: below it, an eigenvalue is not known."""
+"""Of the largest eigenvalue of a small matrix: smaller ones are not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,7 +38,6 @@ class ChosenNewton:
 
     @property
     def n_passes(self) -> int:
-        """As with a given number."""
         return self._first.n_passes
 
     @property
@@ -61,7 +60,6 @@ class ChosenNewton:
         return self._first, self._first.begin(allowance)
 
     def ask(self, state: tuple[DampedNewton, NewtonState]) -> Ask | None:
-        """Return what to release next."""
         return state[0].ask(state[1])
 
     def take(

@@ -62,7 +62,6 @@ class DampedNewton:
 
     @property
     def n_components(self) -> int:
-        """r."""
         return self.r
 
     look: OutlierLook | None = None
@@ -90,7 +89,6 @@ class DampedNewton:
 
     @property
     def coordinates(self) -> int:
-        """The largest number of normals that a run may draw."""
         D, r = self.D, self.r
         step = D * r + 1 + r * (r + 1) // 2
         moments = 2 * (D * (D + 1) // 2)
@@ -109,7 +107,6 @@ class DampedNewton:
         return replace(self, look=self._look.at(point), affine=affine)
 
     def begin(self, allowance: Allowance) -> NewtonState:
-        """Return the state before the first release."""
         return Looking(allowance, self._look.begin(allowance))
 
     def ask(self, state: NewtonState) -> Ask | None:
@@ -132,7 +129,6 @@ class DampedNewton:
         return screening.ask(state.belief.V, *queries, sampling=state.sampling)
 
     def take(self, state: NewtonState, answers: tuple[Answer, ...]) -> NewtonState:
-        """Return the state after a pass."""
         if isinstance(state, Steps):
             return self._stepped(state, answers)
         if isinstance(state, Looking):

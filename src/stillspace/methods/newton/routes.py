@@ -24,6 +24,12 @@ _NEWTON = (
     "noise. It does not contain the sampling error of the rows, and it cannot see that a fit went "
     "to a wrong subspace."
 )
+MISSING_CELLS = (
+    " It holds for tables without missing cells. Such cells are filled from the subspace itself: "
+    "if 5 % of the cells are missing, the error may be several times as large; if 15 %, it is at "
+    "least twice as large."
+)
+"""Said of fits that fill missing cells, if there are any: their share is not released."""
 
 
 def noise_alone(error: float) -> str:

@@ -168,7 +168,6 @@ class OutlierLook:
 
     @property
     def n_components(self) -> int:
-        """r."""
         return self.r
 
     @property
@@ -178,7 +177,6 @@ class OutlierLook:
 
     @property
     def coordinates(self) -> int:
-        """The largest number of normals that a run may draw."""
         fourth = FourthMoment(self.D, self._width).noise.coordinates
         angles = self.rule.most_modes * self.rule.bins
         moment = self.D * (self.D + 1) // 2
@@ -199,11 +197,9 @@ class OutlierLook:
         return self if self.units is None else replace(self, units=self.units.at(point))
 
     def begin(self, allowance: Allowance) -> LookState:
-        """Return the state before the first release."""
         return First(allowance)
 
     def ask(self, state: LookState) -> Ask | None:
-        """Return what to release next."""
         rule, nowhere = self.rule, np.empty((0, 0))
         if isinstance(state, First):
             return Ask(nowhere, ((SecondMoment(self.D), rule.moment_share),))
@@ -242,7 +238,6 @@ class OutlierLook:
         return Without(self.units.before, caps_of(screening.left_out))
 
     def take(self, state: LookState, answers: tuple[Answer, ...]) -> LookState:
-        """Return the state after a pass."""
         (answer,) = answers
         if isinstance(state, First):
             return self._saw_moment(state, answer)

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.methods.standardiser.histogram import on_simplex, spread
 from stillspace.methods.standardiser.hypotheses import (
     Hypotheses,
     first_hypotheses,
     log_sum,
     within,
 )
-from stillspace.methods.standardiser.looks import Look, Range, first_edges
+from stillspace.methods.standardiser.looks import Look, Range, first_edges, on_simplex, spread
 from stillspace.methods.standardiser.rule import StandardiserRule
 
 _SMALLEST = nextafter(0.0, 1.0)
@@ -200,11 +199,11 @@ class Beliefs(NamedTuple):
 
     def _refined(self, look: Look, columns: IntArray) -> Beliefs:
         """Return the belief after one more look at some of the columns."""
-        seen = look.some(look.places(columns))
+        part = look.some(look.places(columns))
         step, finest = self.step[columns], self.rule.finest_step
-        laws = self.laws[columns].split(seen.edges, self.rule.most_parts).halved(step, finest)
+        laws = self.laws[columns].split(part.edges, self.rule.most_parts).halved(step, finest)
         changed = self._changed(columns, step=np.maximum(step / 2.0, finest))
-        return changed._weighed(columns, *changed._with_fresh(seen, laws), look.sd)
+        return changed._weighed(columns, *changed._with_fresh(part, laws), look.sd)
 
     def _with_fresh(self, look: Look, laws: Hypotheses) -> tuple[Hypotheses, FloatArray]:
         """Return hypotheses, with those of laws inside heavy bins, and the heavy bins."""
@@ -255,9 +254,9 @@ class Beliefs(NamedTuple):
             at = look.places(columns)
             here = at >= 0
             if here.any():
-                seen = look.some(at[here])
-                masses = self.masses(seen, laws if here.all() else laws[here])
-                off = seen.shares[:, None, :].astype(np.float32) - np.float32(0.5) * masses
+                part = look.some(at[here])
+                masses = self.masses(part, laws if here.all() else laws[here])
+                off = part.shares[:, None, :].astype(np.float32) - np.float32(0.5) * masses
                 fit = np.einsum("cke,cke->ck", masses, off)
                 found[here] += fit / (look.sd**2 + self.rule.misfit**2)
         return found

@@ -54,12 +54,8 @@ class Standardiser:
     rule: StandardiserRule = STANDARDISER_RULE
     """All tuned numbers."""
     name: ClassVar[str] = "private centre and scale of each column"
+    n_components: ClassVar[int] = 0
     takes_raw_rows: ClassVar[bool] = True
-
-    @property
-    def n_components(self) -> int:
-        """A standardiser finds no subspace."""
-        return 0
 
     @property
     def n_passes(self) -> int:

@@ -135,7 +135,7 @@ class Reaper(Bounded):
         check_point(point, (self.D, self.D))
         R = kernels.residual_to_matrix(XT, point)
         distance = kernels.column_norms(R)
-        half = (R * kernels.clip_weights(distance, kernels.column_norms(XT), self.floor)) @ XT.T
+        half = (R * clip_weights(distance, kernels.column_norms(XT), self.floor)) @ XT.T
         out += (half + half.T) / 2.0
 
 
@@ -160,8 +160,8 @@ class _Curved(Bounded):
         check_point(point, (self.D, self.r))
         Y, distance = kernels.measured(XT, point, PRIVATE_NEAR)
         size = kernels.column_norms(Y)
-        weight = kernels.clip_weights(distance, size, self.floor, self.cut)
-        u = kernels.curvature_weights(distance, weight, self.cap)
+        weight = clip_weights(distance, size, self.floor, self.cut)
+        u = curvature_weights(distance, weight, self.cap)
         return Y / np.maximum(size, 1.0), np.minimum(size, 1.0), u
 
 
@@ -341,3 +341,21 @@ class ReweightedMoment(_Unbounded):
         weight = np.where(distance < self.cut, 1.0 / np.maximum(distance, self.floor), 0.0)
         out[:-1] += ((XT * weight) @ XT.T).ravel()
         out[-1] += np.minimum(distance, self.cut).sum()
+
+
+def clip_weights(
+    distance: FloatArray, size: FloatArray, floor: float, cut: float = np.inf
+) -> FloatArray:
+    """Return `1/max(distance, floor)`, lowered so that times `distance · size` it is at most 1.
+
+    Zero from the distance `cut` on.
+    """
+    weight = 1.0 / np.maximum(distance, floor)
+    weight = weight / np.maximum(weight * (distance * size), 1.0)
+    weight[~(np.isfinite(weight) & (distance < cut))] = 0.0
+    return weight
+
+
+def curvature_weights(distance: FloatArray, weight: FloatArray, cap: float) -> FloatArray:
+    """Return `weight · min(cap, distance)`, at most 1."""
+    return np.asarray(np.minimum(weight * np.minimum(cap, distance), 1.0))

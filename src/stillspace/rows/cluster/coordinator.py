@@ -194,7 +194,6 @@ class ClusterRows:
 
     @property
     def bounded(self) -> bool:
-        """Whether every row has length at most 1."""
         return bounded(self.view)
 
     def through(self, row_map: RowMap) -> ClusterRows:
@@ -202,7 +201,6 @@ class ClusterRows:
         return ClusterRows(self.table, (*self.view, row_map), self.pairs, self.kept)
 
     def paired(self, pairs: IntArray) -> Any:
-        """Return the differences of pairs of rows."""
         if self.table.chunks is not None:
             msg = (
                 "Pairs of rows of a Dask collection lie on different workers; write the rows to "
@@ -217,7 +215,6 @@ class ClusterRows:
         return ClusterRows(self.table, self.view, self.pairs, both)
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
-        """Return the sum of the query's terms at `point` over the selected (or all) rows."""
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._sparse)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         n = self.n_rows

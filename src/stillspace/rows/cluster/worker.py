@@ -100,11 +100,9 @@ class SliceSource(OtherSource):
         self._start = start
 
     def read(self, start: int, stop: int) -> Any:
-        """Return rows."""
         return self.source.read(self._start + start, self._start + stop)
 
     def take(self, numbers: IntArray) -> Any:
-        """Return chosen rows."""
         return self.source.take(numbers + self._start)
 
 
@@ -291,11 +289,9 @@ class _Gradient:
     norm_bound = 1.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        """Add a block."""
         kernels.add_block(self.terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
-        """Return what the kernel needs."""
         more = np.empty((*out.shape[:-2], 0))
         return kernels.Terms(kernels.GLAD, point, 2.0**-26, out, more, np.inf, np.inf, _NEAR)
 
@@ -308,11 +304,9 @@ class _Moment:
     norm_bound = 1.0
 
     def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        """Add a block."""
         kernels.add_block(self.terms(XT, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:  # noqa: ARG002
-        """Return what the kernel needs."""
         return kernels.moment_terms(self.shape[0], out)
 
 

@@ -46,12 +46,10 @@ class _Held:
         return _opened_again, (self._again, self._stamp)
 
     def describe(self) -> str:
-        """Return what it is."""
         where = f", in {self.path}" if self.path else ""
         return f"{self.what}, {self.shape[1]} columns of {self.dtype.name}{where}"
 
     def read(self, start: int, stop: int) -> Any:
-        """Return rows."""
         if self._stamp is not None:
             check_stamp(self.path, self._stamp)
         try:

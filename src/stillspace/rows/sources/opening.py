@@ -156,7 +156,7 @@ def _called(where: str, given: Any, options: dict[str, Any]) -> RowSource:
     try:
         opener: Callable[..., RowSource] = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
-        shown = given if isinstance(given, Path) else f"A {type(given).__name__}"
-        msg = f"{shown} needs the package {error.name}: pip install 'stillspace[files]'."
+        subject = given if isinstance(given, Path) else f"A {type(given).__name__}"
+        msg = f"{subject} needs the package {error.name}: pip install 'stillspace[files]'."
         raise ImportError(msg) from None
     return opener(given, **options)

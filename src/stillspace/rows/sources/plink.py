@@ -60,7 +60,6 @@ class BedSource:
         return -(-self.shape[1] // 4)
 
     def read(self, start: int, stop: int) -> AnyArray:
-        """Return rows."""
         calls = np.empty(((stop - start) * self.packed,), dtype=np.uint8)
         self.file.read_into(HEADER + start * self.packed, calls)
         cells = _CELLS[calls].view(np.float32).reshape(stop - start, 4 * self.packed)
@@ -86,7 +85,6 @@ class BedSource:
         self.file.announce(HEADER + start * self.packed, (stop - start) * self.packed)
 
     def describe(self) -> str:
-        """Return what it is."""
         return f"PLINK .bed file, {self.shape[1]} variants, in {self.file.path}"
 
 

@@ -61,7 +61,6 @@ class OtherSource:
         self.parallel, self.sparse = bool(getattr(source, "parallel", False)), is_sparse(source)
 
     def describe(self) -> str:
-        """As the other source."""
         return self.source.describe()
 
 

@@ -61,7 +61,6 @@ class RawSource:
         return storage_type(self.stored)
 
     def read(self, start: int, stop: int) -> AnyArray:
-        """Return rows."""
         D = self.shape[1]
         if self.by_columns:
             columns = np.empty((D, stop - start), dtype=self.stored)
@@ -100,7 +99,6 @@ class RawSource:
         return self._converted(found)
 
     def describe(self) -> str:
-        """Return what it is."""
         return f"{self.what}, {self.shape[1]} columns of {self.stored.name}, in {self.file.path}"
 
     def announce(self, start: int, stop: int) -> None:

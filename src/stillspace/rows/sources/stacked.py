@@ -44,7 +44,6 @@ class StackedSource:
         self.in_memory = any(getattr(part, "in_memory", False) for part in self._parts)
 
     def describe(self) -> str:
-        """Return what it is."""
         return f"{len(self._parts)} part files in {self._where}, each {self._parts[0].describe()}"
 
     def read(self, start: int, stop: int) -> Any:
@@ -59,7 +58,6 @@ class StackedSource:
         return self._joined(found)
 
     def take(self, numbers: IntArray) -> Any:
-        """Return chosen rows."""
         limits = np.searchsorted(numbers, self._starts)
         found = [
             part.take(numbers[limits[k] : limits[k + 1]] - self._starts[k])

@@ -58,24 +58,19 @@ class TextSource:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, D)."""
         return self.X.shape[0], self.X.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float64."""
         return self.X.dtype
 
     def read(self, start: int, stop: int) -> FloatArray:
-        """Return the rows start…stop − 1."""
         return self.X[start:stop]
 
     def take(self, numbers: IntArray) -> FloatArray:
-        """Return the rows of these numbers."""
         return self.X[numbers]
 
     def describe(self) -> str:
-        """Return what it is."""
         return f"text file, {self.shape[1]} columns of float64, in {self.path}"
 
 

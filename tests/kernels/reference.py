@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from stillspace._typing import AnyArray, FloatArray
+from stillspace.parts.queries.gradients import clip_weights
 
 
 def _in_parts(products: Iterable[FloatArray]) -> FloatArray:
@@ -144,21 +145,3 @@ def scaled_rows(
         cells = ((value - center) * unit) * factors[:, None]
     cells[(value == missing) | (factors == 0.0)[:, None]] = 0.0
     return np.ascontiguousarray(cells.T)
-
-
-def clip_weights(
-    distance: FloatArray, size: FloatArray, floor: float, cut: float = np.inf
-) -> FloatArray:
-    """Return `1/max(distance, floor)`, lowered so that times `distance · size` it is at most 1.
-
-    Zero from the distance `cut` on.
-    """
-    weight = 1.0 / np.maximum(distance, floor)
-    weight = weight / np.maximum(weight * (distance * size), 1.0)
-    weight[~(np.isfinite(weight) & (distance < cut))] = 0.0
-    return weight
-
-
-def curvature_weights(distance: FloatArray, weight: FloatArray, cap: float) -> FloatArray:
-    """Return `weight · min(cap, distance)`, at most 1."""
-    return np.asarray(np.minimum(weight * np.minimum(cap, distance), 1.0))
