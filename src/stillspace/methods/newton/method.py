@@ -172,7 +172,7 @@ class DampedNewton:
         V, spectrum = moment.leading(r), moment.spectrum(r)
         kappa = spectrum.kappa / sqrt(moment.share)
         spread = Spread.at(spectrum, moment.sd)
-        across = Across.of(moment.leading(min(r + self.rule.leading, D))[:, r:], spread)
+        across = Across.of(moment.leading(min(r + self.rule.leading, D))[:, r:], spectrum)
         others = variance / float(spectrum.signal[-1]) ** 2 * np.eye(r)
         P = np.concatenate([spread.covariances[: len(across.near) - 1], others[None]])
         P = P + self.rule.first_doubt / (D - r) * np.eye(r)

@@ -41,10 +41,14 @@ class Across:
     """(k + 1,), e_i likewise."""
 
     @classmethod
-    def of(cls, leading: FloatArray, spread: Spread) -> Across:
-        """Take the k leading directions across the subspace, whose spread this is."""
-        k, m = leading.shape[1], len(spread.near)
-        return cls(leading, *(np.append(part[:k], 1.0 / m) for part in (spread.near, spread.far)))
+    def of(cls, leading: FloatArray, spectrum: Spectrum) -> Across:
+        """Take the k leading directions across the subspace.
+
+        Variances that noise does not tell apart count as nearly equal.
+        """
+        k, m = leading.shape[1], len(spectrum.rest)
+        parts = elliptical_parts(spectrum.rest + spectrum.edge)
+        return cls(leading, *(np.append(part[:k], 1.0 / m) for part in parts))
 
     def curvatures(self, H: FloatArray, least: float) -> FloatArray:
         """Return the curvature (k + 1, r, r) along each direction: H, or a part of it.
@@ -97,9 +101,7 @@ class Spread:
         between = sd**2 / 2.0
         gaps = (spectrum.signal + spectrum.bulk) - rest[:, None]
         each = between / (gaps**2 + 12.0 / pi**2 * between)
-        # variances that noise does not tell apart count as nearly equal
-        parts = elliptical_parts(rest + spectrum.edge)
-        return cls(*parts, each[:, :, None] * np.eye(each.shape[1]))
+        return cls(*elliptical_parts(rest), each[:, :, None] * np.eye(each.shape[1]))
 
     def after(self, H: FloatArray, K: FloatArray, sd: float) -> Spread:
         """Return the spread after a step with curvature H, gains K and noise `sd` per entry."""
