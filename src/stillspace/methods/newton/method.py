@@ -314,10 +314,6 @@ class DampedNewton:
         if state.end is None:
             return state if self._first_goes_on(state, moves) else self._after_first(state)
         assert state.check is not None
-        began = state.check[0] - self.rule.checked_after + state.widened
-        if self.affine is not None and k == began + 1:
-            # filled cells lie nearer: this growth of the curvature is no sign of noiseless inliers
-            return replace(state, check=(state.check[0], state.belief.s))
         if k == state.check[0]:
             few = self.rule.last_few - state.widened  # large tables: each step takes long
             more = self.rule.more_steps if moves and self._sharpens(state) else few
