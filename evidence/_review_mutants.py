@@ -69,7 +69,7 @@ REVIEW = [
     Mutant(
         "every basis is taken to be orthonormal",
         "kernels/jobs.py",
-        "return near if np.all(apart <= ORTHONORMAL) else np.inf",
+        "return near if np.abs(products).max(initial=0.0) <= ORTHONORMAL else np.inf",
         "return near",
         tests=TWO,
     ),

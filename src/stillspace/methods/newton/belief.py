@@ -14,7 +14,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
-from stillspace.parts.geometry import polar
+from stillspace.parts.geometry import identity, polar
 from stillspace.plans.adaptive import Answer
 
 ROUNDING = 2.0**-50
@@ -64,13 +64,13 @@ class Belief:
     ) -> Belief:
         """Start at V with an error of the given variance in each entry."""
         r = V.shape[1]
-        P = variance * np.eye(r)
+        P = variance * identity(r)
         shape = np.zeros((r, r))
         return cls(V, P, rule.first_curvature, 1.0, part, rule.first_cap, shape, rule=rule)
 
     def reopened(self, variance: float) -> Belief:
         """Return the belief with more doubt about V."""
-        return replace(self, P=self.P + variance * np.eye(len(self.P)))
+        return replace(self, P=self.P + variance * identity(len(self.P)))
 
     def after(self, answers: tuple[Answer, ...]) -> tuple[Belief, float]:
         """Return the belief after a pass, and how many standard deviations the gradient is off 0.
@@ -111,7 +111,7 @@ class Belief:
         shape, weight, variance = self.shape, self.weight, self.variance
         for answer in matrix:
             r, trace = len(self.P), s * self.cap
-            traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
+            traceless = answer.value - np.trace(answer.value) / r * identity(r)
             shape = rule.memory * shape + traceless / trace
             weight = rule.memory * weight + 1.0
             variance = rule.memory**2 * variance + (answer.sd / trace) ** 2
@@ -124,7 +124,7 @@ class Belief:
         if self.H is not None:
             return self.H
         if self.weight == 0.0:
-            return self.s / r * np.eye(r)
+            return self.s / r * identity(r)
         values, U = np.linalg.eigh(self.shape / self.weight)
         noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
         kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))

@@ -15,6 +15,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.spectrum import Spectrum
+from stillspace.parts.geometry import identity
 
 NODES = 400
 """Of the trapezoidal rule, in the logarithm of u."""
@@ -45,11 +46,11 @@ class Spread:
         between = sd**2 / 2.0
         gaps = (spectrum.signal + spectrum.bulk) - rest[:, None]
         each = between / (gaps**2 + 12.0 / pi**2 * between)
-        return cls(*elliptical_parts(rest), each[:, :, None] * np.eye(each.shape[1]))
+        return cls(*elliptical_parts(rest), each[:, :, None] * identity(each.shape[1]))
 
     def after(self, H: FloatArray, K: FloatArray, sd: float) -> Spread:
         """Return the spread after a step with curvature H, gain K and noise `sd` per entry."""
-        kept = np.eye(len(H)) - self._curvatures(H) @ K
+        kept = identity(len(H)) - self._curvatures(H) @ K
         moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + sd**2 * (K.T @ K)
         return replace(self, covariances=moved)
 
@@ -65,7 +66,7 @@ class Spread:
         # E[1/d] − E[d] = s on the sphere; this is E[d] where d hardly varies
         distance = (sqrt(s * s + 4.0) - s) / 2.0
         near, far = self.near[:, None, None], self.far[:, None, None]
-        return np.asarray((1.0 - near) * H - far * distance * np.eye(len(H)))
+        return np.asarray((1.0 - near) * H - far * distance * identity(len(H)))
 
     @property
     def error(self) -> float:
