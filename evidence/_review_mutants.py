@@ -212,8 +212,8 @@ REVIEW = [
     Mutant(
         "fourth moments are not cut to length 1",
         "kernels/modes.py",
-        "out[pair, i] /= squares[i]",
-        "out[pair, i] *= 1.0",
+        "out[row, i] /= squares[i]",
+        "out[row, i] *= 1.0",
         tests=CLIPPED,
     ),
     Mutant(
