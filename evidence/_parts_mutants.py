@@ -85,6 +85,27 @@ PARTS = [
         tests=_TESTS,
     ),
     Mutant(
+        "each part has the rows of the first one",
+        _SAMPLING,
+        "if self._last is None or self._last[0] != part.number:",
+        "if self._last is None:",
+        tests=_TESTS,
+    ),
+    Mutant(
+        "rows of long tables keep their length",
+        "kernels/storage.py",
+        "store(X, d, multiply(load(X, d), factor) if factors[i] != 0.0 else constant(0.0))",
+        "store(X, d, load(X, d) if factors[i] != 0.0 else constant(0.0))",
+        tests=("tests/rows/test_norms.py",),
+    ),
+    Mutant(
+        "rows of long tables that are left out are not",
+        "rows/stored.py",
+        "kept = jobs.Scales().kept if factors.kept is None else factors.kept",
+        "kept = jobs.Scales().kept",
+        tests=("tests/rows/test_norms.py",),
+    ),
+    Mutant(
         "parts with several rows per person",
         _LEDGER,
         'if self.relation != "replace-one" or event.rows_per_person != 1:',

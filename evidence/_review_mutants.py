@@ -69,7 +69,7 @@ REVIEW = [
     Mutant(
         "every basis is taken to be orthonormal",
         "kernels/jobs.py",
-        "return near if np.all(apart <= ORTHONORMAL) else np.inf",
+        "return near if np.abs(products).max(initial=0.0) <= ORTHONORMAL else np.inf",
         "return near",
         tests=TWO,
     ),
@@ -212,8 +212,8 @@ REVIEW = [
     Mutant(
         "fourth moments are not cut to length 1",
         "kernels/modes.py",
-        "out[pair, i] /= squares[i]",
-        "out[pair, i] *= 1.0",
+        "out[row, i] /= squares[i]",
+        "out[row, i] *= 1.0",
         tests=CLIPPED,
     ),
     Mutant(

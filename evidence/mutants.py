@@ -452,6 +452,13 @@ MUTANTS = [
         tests=("tests/audit/test_residuals.py", *SOURCE),
     ),
     Mutant(
+        "a generator of 32 random bits fills words of 64",
+        "kernels/lattice.py",
+        "if type(source) is ChaCha:",
+        "if True:",
+        tests=("tests/kernels/test_lattice.py",),
+    ),
+    Mutant(
         "all fits of a process share one generator",
         "parts/noise.py",
         "def secure_generator()",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.stats import chi2, gamma
+from scipy.stats import chi2
 from sklearn.covariance import MinCovDet
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,7 +27,7 @@ from stillspace.estimators._base import SubspaceEstimator
 from stillspace.estimators._files import blocks
 from stillspace.estimators._tables import checked_array
 from stillspace.rows import Affine, RowTable
-from stillspace.search import cut_of
+from stillspace.search.cuts import gamma_cutoff
 from stillspace.search.few_rows import centrality, grained, judged, mean_and_covariance
 
 __all__ = ["OutlierMap", "diagnose"]
@@ -202,7 +202,9 @@ def diagnose(
         if "across" in few:
             few["across"] = replace(few["across"], shift=few["across"].shift * unit)
         return OutlierMap(**few, false_alarms=float(false_alarms), unit=unit)
-    cutoff = _orthogonal_cutoff(orthogonal[counts], level, RULE.rounding * size)
+    cutoff = gamma_cutoff(
+        orthogonal[counts], level, RULE.rounding * size, RULE.rounds, RULE.core_level
+    )
     core = scores[counts & (orthogonal <= cutoff)] / unit
     location, scatter = _location_and_scatter(core)
     return OutlierMap(
@@ -365,27 +367,6 @@ def _unit(scores: FloatArray) -> float:
     """Return the power of 2 in which squares of scores neither overflow nor vanish; mostly 1."""
     exponent = frexp(float(np.median(np.abs(scores))))[1]
     return ldexp(1.0, exponent) if abs(exponent) > RULE.extreme else 1.0
-
-
-def _orthogonal_cutoff(d: FloatArray, level: float, rounding: float) -> float:
-    """Return the distance that a share `level` of clean rows exceeds."""
-    unit = float(np.quantile(d, 0.25))
-    if unit <= rounding:  # a quarter of the rows lie on the subspace exactly
-        return rounding
-    squares = (d / unit) ** 2
-    limit = cut_of(d / unit) ** 2
-    law = gamma(1.0)
-    for k in range(RULE.rounds):
-        core = squares[squares <= limit]
-        mean, second = float(core.mean()), float((core**2).mean())
-        if k > 0:  # put back what cutting the tail took off, as far as the last law knows
-            shape, scale = law.args[0], law.kwds["scale"]
-            kept = [float(gamma.cdf(limit / scale, shape + j)) for j in range(3)]
-            mean, second = mean * kept[0] / kept[1], second * kept[0] / kept[2]
-        variance = max(second - mean**2, 1e-12 * mean**2)
-        law = gamma(mean**2 / variance, scale=variance / mean)
-        limit = float(law.isf(RULE.core_level))
-    return float(np.sqrt(law.isf(level)) * unit)
 
 
 def _location_and_scatter(scores: FloatArray) -> tuple[FloatArray, FloatArray]:

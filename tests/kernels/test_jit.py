@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from stillspace import kernels
-from stillspace.kernels import compiled, jit
+from stillspace.kernels import compiled, jit, passes
 
 
 def test_cached_code_is_tied_to_every_file_of_the_kernels():
@@ -49,3 +51,14 @@ def test_cached_code_is_loaded_without_the_tables_of_the_compiler(tmp_path):
         for more in ([], ["more"])
     ]
     assert runs == ["[6. 6.] True", "[6. 6.] False [6. 6.] True"]
+
+
+def test_functions_that_count_no_references_keep_none():
+    """An array that one of them took lives as long as before, and no longer."""
+    sums, out = np.arange(64.0)[None], np.zeros((1, 8, 8))
+    before = sys.getrefcount(sums), sys.getrefcount(out)
+    for _ in range(100):
+        passes.mirror(sums, 8, out)
+    assert (sys.getrefcount(sums), sys.getrefcount(out)) == before
+    upper = np.triu(sums.reshape(8, 8))
+    np.testing.assert_array_equal(out[0], 100.0 * (upper + np.triu(upper, 1).T))

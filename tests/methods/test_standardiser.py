@@ -479,6 +479,20 @@ def test_columns_are_weighed_as_if_each_were_alone(rng):
         np.testing.assert_allclose(alone.uncertainty, after.uncertainty[[j]], rtol=1e-3)
 
 
+def test_a_look_has_no_more_bins_than_are_accounted_for(rng):
+    """The most quantiles, a heavy bin, and an atom from the first and from every closer look."""
+    look, known = first_look([(rng.standard_normal(5000) * 3.0 + 100.0, None)])
+    first, method = beliefs_after_first(look, np.zeros(1), known, RULE), Standardiser(1)
+    places = 100.0 + np.arange(1.0 + RULE.most_zooms) / 7.0
+    atoms = np.column_stack([places, np.nextafter(places, np.inf), np.full(len(places), 0.01)])
+    full = first._replace(atoms=atoms[None], heavy=np.array([[90.0, 110.0, 0.5]]))
+    (edges,) = full.next_edges(np.arange(1), 1e-6)
+    assert RULE.most_bins + RULE.parts_of_heavy_bin < len(edges)
+    of_first = ColumnCounts.of(1, first_edges(RULE)[None]).noise.coordinates
+    rest = (1 + RULE.most_zooms) * ColumnCounts.of(1, edges[None]).noise.coordinates
+    assert of_first + rest <= method.coordinates <= of_first + 1.01 * rest
+
+
 def test_bins_that_decide_nothing_change_no_weight(rng):
     """The outline of the first look gives the weights that all of its bins would give."""
     look, known = first_look([(rng.standard_normal(5000) * s + m, None) for s, m in MANY])

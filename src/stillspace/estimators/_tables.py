@@ -63,11 +63,12 @@ def checked_array(
     if sparse.issparse(X):
         X = array = sparse_rows(X)
     check_dtype(array.dtype)
-    X = array if _is_listed(X) else X
+    # Only a frame is given to scikit-learn as it is, for its names: all else is converted once.
+    named = sparse.issparse(X) or hasattr(X, "columns")
     with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
         checked = validate_data(
             estimator,
-            _numbers(X, array),
+            _numbers(X if named else array, array),
             reset=reset,
             accept_sparse="csr",
             dtype=list(STORAGE_TYPES),

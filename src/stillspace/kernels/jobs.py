@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import typeof, types
 
-from stillspace._typing import FloatArray, IntArray
+from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.kernels.calls import address_of, call
 from stillspace.kernels.jit import jit, part
 from stillspace.kernels.lanes import LANES
@@ -144,8 +144,13 @@ def row_width(columns: int) -> int:
 def lines(size: int) -> FloatArray:
     """Return zeros that begin with a cache line: eight of them are then loaded from one line."""
     memory = np.zeros(size + LANES)
-    first = -memory.ctypes.data % 64 // 8
+    first = -address(memory) % 64 // 8
     return memory[first : first + size]
+
+
+def address(array: AnyArray) -> int:
+    """Return where an array begins; `array.ctypes` takes longer."""
+    return int(array.__array_interface__["data"][0])
 
 
 def filled_up(values: FloatArray) -> FloatArray:
@@ -160,8 +165,9 @@ def near_of(V: FloatArray, near: float) -> float:
 
     A point is public or released, so this depends on no row.
     """
-    apart = np.abs(V.T @ V - np.eye(V.shape[1]))
-    return near if np.all(apart <= ORTHONORMAL) else np.inf
+    products = V.T @ V
+    products.flat[:: V.shape[1] + 1] -= 1.0
+    return near if np.abs(products).max(initial=0.0) <= ORTHONORMAL else np.inf
 
 
 def by_component(V: FloatArray, width: int) -> FloatArray:
@@ -190,7 +196,8 @@ class Adder:
         size = D * D if terms.kind == MOMENT else used * D + filled(used * used) + 16
         self.sums = lines(len(self._terms.out) * size).reshape(-1, size)
         """One row per job."""
-        facts = (self._V, r, used, terms.kind, near, terms.floor, terms.cut, terms.cap)
+        first = filled(columns) if terms.kind == MOMENT else used
+        facts = (self._V, r, first, terms.kind, near, terms.floor, terms.cut, terms.cap)
         self.arguments: tuple[Any, ...] = (D, *facts, work)
         """What the compiled function takes beside the rows, before the sums of a job."""
 
@@ -312,7 +319,7 @@ def _place(source: tuple[Any, ...]) -> tuple[int, int]:
     """Return where rows begin, and their bytes: 0 if they are long or do not lie one by one."""
     X = source[0]
     size = X[:1].nbytes if len(source) == 1 and X.flags.c_contiguous else 0
-    return X.ctypes.data, size if size < LONG_ROW else 0
+    return address(X), size if size < LONG_ROW else 0
 
 
 class RowAdder:

@@ -8,25 +8,28 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.kernels.jit import jit
+from stillspace.kernels.lanes import LANES
+from stillspace.kernels.tiles import add_symmetric
 
 
 @jit
-def pair_products(Y: FloatArray) -> FloatArray:
-    """Return `y_i y_j/‖y‖` (pairs, b), i ≤ j, those of i < j times √2, for the columns of Y (r, b).
+def _pair_products(Y: FloatArray, begin: int, end: int, out: FloatArray) -> None:
+    """Write `y_i y_j/‖y‖` (pairs, b), i ≤ j, those of i < j times √2, for columns of Y (r, …).
 
-    A column longer than 1 is cut to 1. Every column is computed by itself in one order.
+    A column longer than 1 is cut to 1. Every column is computed by itself in one order. What is
+    beyond the columns and the pairs stays as it is.
     """
-    r, b = Y.shape
+    r, b = len(Y), end - begin
     length, scaled = np.zeros(b), np.empty((r, b))
     for j in range(r):
         for i in range(b):
-            length[i] += Y[j, i] * Y[j, i]
+            length[i] += Y[j, begin + i] * Y[j, begin + i]
     for i in range(b):
         length[i] = math.sqrt(length[i])
     for j in range(r):
         for i in range(b):
-            scaled[j, i] = Y[j, i] / (length[i] if length[i] > 0.0 else 1.0)
-    out, squares, pair = np.empty((r * (r + 1) // 2, b)), np.zeros(b), 0
+            scaled[j, i] = Y[j, begin + i] / (length[i] if length[i] > 0.0 else 1.0)
+    squares, pair = np.zeros(b), 0
     for j in range(r):
         for k in range(j, r):
             weight = 1.0 if j == k else math.sqrt(2.0)
@@ -35,12 +38,37 @@ def pair_products(Y: FloatArray) -> FloatArray:
                 out[pair, i] = q
                 squares[i] += q * q
             pair += 1
+    long = False
     for i in range(b):
         squares[i] = max(math.sqrt(squares[i]), 1.0)
-    for pair in range(len(out)):
-        for i in range(b):
-            out[pair, i] /= squares[i]
-    return out
+        long = long or squares[i] > 1.0
+    if long:  # a division by 1 changes nothing
+        for row in range(pair):
+            for i in range(b):
+                out[row, i] /= squares[i]
+
+
+@jit
+def add_pair_products(Y: FloatArray, block: int, out: FloatArray) -> None:
+    """Add `Σ qqᵀ` to `out` (pairs, pairs), q the products of pairs of each column of Y (r, b).
+
+    So many columns as `block` says, a multiple of 8, are added up by themselves first.
+    """
+    pairs = len(out)
+    wide = (pairs + 3) // 4 * 4
+    width = block + LANES  # rows a power of two apart would share a few sets of the first cache
+    Q, sums = np.zeros((wide, width)), np.zeros(wide * wide + LANES)
+    for begin in range(0, Y.shape[1], block):
+        end = min(begin + block, Y.shape[1])
+        if end - begin < block:
+            Q[:] = 0.0
+        _pair_products(Y, begin, end, Q)
+        add_symmetric(Q.reshape(-1), width, wide, sums)
+    for a in range(pairs):
+        for b in range(a, pairs):
+            out[a, b] += sums[a * wide + b]
+            if b > a:
+                out[b, a] += sums[a * wide + b]
 
 
 @jit

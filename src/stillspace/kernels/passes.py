@@ -166,14 +166,14 @@ def add_terms(
     `Σ min(‖Qx‖, cut)`. Scores: `Σ yyᵀ`, y cut to norm 1. Moment: `Σ xxᵀ` to `sums` (D, D), on and
     above the diagonal; nothing else is used.
 
-    `used` is r or r + 1, an even number. `sums` holds (used, D), 8 places for the number,
-    (used, used) and 8 more. `work` holds what `weigh_group` says, each (used, b) and zero beyond r;
-    then D + 16 entries for a row; then 64 (r + 1) for parts. What follows `sums` is the next block,
-    for `bring_rows`.
+    `used` is r or r + 1, an even number; for the moment, the columns that are not there to fill up
+    rows. `sums` holds (used, D), 8 places for the number, (used, used) and 8 more. `work` holds
+    what `weigh_group` says, each (used, b) and zero beyond r; then D + 16 entries for a row; then
+    64 (r + 1) for parts. What follows `sums` is the next block, for `bring_rows`.
     """
     if kind == MOMENT:
         bring_rows(chosen, ahead, min(ahead + b, stop), first, row_bytes)
-        add_square(X, b, D, sums)
+        add_square(X, b, D, used, sums)
         return
     number, size = constant(0.0), used * b
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]

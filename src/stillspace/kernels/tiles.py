@@ -259,22 +259,50 @@ def add_gram(
             store(sums, at, add(load(sums, at), both))
 
 
+@part
+def add_symmetric(A: FloatArray, b: int, p: int, sums: FloatArray) -> None:
+    """Add `A Aᵀ` to the entries of sums (p, p) on and above the diagonal, for A (p, b).
+
+    p is a multiple of 4, b of 8; `sums` has 8 more entries, for scratch. Entries below the diagonal
+    are not meant: some change. Sums of finished terms, as in `add_outer`; 2 × 4 entries at a time.
+    """
+    zero, end = constant(0.0), p * p
+    for j in range(0, p, 2):
+        for k in range(j // 4 * 4, p, 4):
+            s0, s1, s2, s3, t0, t1, t2, t3 = zero, zero, zero, zero, zero, zero, zero, zero
+            for i in range(0, b, 8):
+                x, y = load(A, j * b + i), load(A, (j + 1) * b + i)
+                z = load(A, k * b + i)
+                s0, t0 = fused(x, z, s0), fused(y, z, t0)
+                z = load(A, (k + 1) * b + i)
+                s1, t1 = fused(x, z, s1), fused(y, z, t1)
+                z = load(A, (k + 2) * b + i)
+                s2, t2 = fused(x, z, s2), fused(y, z, t2)
+                z = load(A, (k + 3) * b + i)
+                s3, t3 = fused(x, z, s3), fused(y, z, t3)
+            store(sums, end, totals(s0, s1, s2, s3, t0, t1, t2, t3))
+            for m in range(4):
+                sums[j * p + k + m] += sums[end + m]
+                sums[(j + 1) * p + k + m] += sums[end + 4 + m]
+
+
 SQUARE_ROWS = 128
 """Rows whose products are added up in registers: their cells stay in the second cache."""
 
 
 @part
-def add_square(X: FloatArray, b: int, D: int, sums: FloatArray) -> None:
+def add_square(X: FloatArray, b: int, D: int, columns: int, sums: FloatArray) -> None:
     """Add `Σ xxᵀ` of the rows X (b, D) to the entries of `sums` (D, D) on and above the diagonal.
 
+    Of the first `columns` columns, a multiple of 8; the others have zeros.
     Entries below the diagonal are not meant: some change. Sums of finished terms, as in
     `add_outer`; eight columns with eight others at a time.
     """
     zero = constant(0.0)
     for low in range(0, b, SQUARE_ROWS):
         high = low + SQUARE_ROWS if low + SQUARE_ROWS < b else b
-        for d in range(0, D, 8):
-            for e in range(d, D, 8):
+        for d in range(0, columns, 8):
+            for e in range(d, columns, 8):
                 s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
                 for p in range(low * D, high * D, D):
                     x, q = load(X, p + e), p + d

@@ -8,6 +8,7 @@ mean of terms (SPEC 2). `enter` turns any start into a state, `point` is what qu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -124,6 +125,14 @@ def oriented(V: FloatArray, moment: FloatArray | None) -> FloatArray:
     largest = np.argmax(np.abs(components), axis=1)
     signs = np.sign(components[np.arange(len(components)), largest])
     return np.asarray(components * signs[:, None])
+
+
+@lru_cache(maxsize=64)
+def identity(r: int) -> FloatArray:
+    """Return the identity of a small matrix, kept for the next time; not to be changed."""
+    found = np.eye(r)
+    found.flags.writeable = False
+    return found
 
 
 def polar(A: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from math import frexp, isfinite, prod
 from typing import Any, TypeAlias, TypeVar
@@ -105,7 +105,6 @@ class Layout:
     job: int
 
     @classmethod
-    @lru_cache(maxsize=256)
     def of(cls, D: int, entries: int, *, sparse: bool = False) -> Layout:
         """Return the layout for rows of D columns and a sum of so many entries.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import gamma
 
 from stillspace._typing import FloatArray
 
@@ -52,3 +53,29 @@ def reach_of(d: FloatArray, size: float) -> float:
     unit = float(np.quantile(d, 0.25))
     floor = _ROUNDING * size
     return max(unit * cut_of(d / unit), floor) if unit > floor else floor
+
+
+def gamma_cutoff(
+    d: FloatArray, level: float, rounding: float, rounds: int, core_level: float
+) -> float:
+    """Return the distance that a share `level` of clean rows exceeds, by a law for the squares.
+
+    Its gamma law is fitted in `rounds` to the rows within its own quantile at `core_level`.
+    """
+    unit = float(np.quantile(d, 0.25))
+    if unit <= rounding:  # a quarter of the rows lie on the subspace exactly
+        return rounding
+    squares = (d / unit) ** 2
+    limit = cut_of(d / unit) ** 2
+    law = gamma(1.0)
+    for k in range(rounds):
+        core = squares[squares <= limit]
+        mean, second = float(core.mean()), float((core**2).mean())
+        if k > 0:  # put back what cutting the tail took off, as far as the last law knows
+            shape, scale = law.args[0], law.kwds["scale"]
+            kept = [float(gamma.cdf(limit / scale, shape + j)) for j in range(3)]
+            mean, second = mean * kept[0] / kept[1], second * kept[0] / kept[2]
+        variance = max(second - mean**2, 1e-12 * mean**2)
+        law = gamma(mean**2 / variance, scale=variance / mean)
+        limit = float(law.isf(core_level))
+    return float(np.sqrt(law.isf(level)) * unit)

@@ -15,7 +15,7 @@ import numpy as np
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.methods.newton.spread import Across
-from stillspace.parts.geometry import polar
+from stillspace.parts.geometry import identity, polar
 from stillspace.plans.adaptive import Answer
 
 ROUNDING = 2.0**-50
@@ -72,7 +72,7 @@ class Belief:
 
     def reopened(self, variance: float) -> Belief:
         """Return the belief with more doubt about V."""
-        return replace(self, P=self.P + variance * np.eye(self.V.shape[1]))
+        return replace(self, P=self.P + variance * identity(self.V.shape[1]))
 
     @property
     def error(self) -> float:
@@ -122,7 +122,7 @@ class Belief:
         shape, weight, variance = self.shape, self.weight, self.variance
         for answer in matrix:
             r, trace = len(shape), s * self.cap
-            traceless = answer.value - np.trace(answer.value) / r * np.eye(r)
+            traceless = answer.value - np.trace(answer.value) / r * identity(r)
             shape = rule.memory * shape + traceless / trace
             weight = rule.memory * weight + 1.0
             variance = rule.memory**2 * variance + (answer.sd / trace) ** 2
@@ -135,7 +135,7 @@ class Belief:
         if self.H is not None:
             return self.H
         if self.weight == 0.0:
-            return self.s / r * np.eye(r)
+            return self.s / r * identity(r)
         values, U = np.linalg.eigh(self.shape / self.weight)
         noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
         kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))

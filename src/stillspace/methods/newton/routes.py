@@ -24,12 +24,16 @@ _NEWTON = (
     "noise. It does not contain the sampling error of the rows, and it cannot see that a fit went "
     "to a wrong subspace."
 )
+RELEASED_UNITS = (
+    " The centre and the scale count as they were released. What their own noise adds is not "
+    "counted, and is often the larger part."
+)
 MISSING_CELLS = (
     " It holds for tables without missing cells. Such cells are filled from the subspace itself: "
     "if 5 % of the cells are missing, the error may be several times as large; if 15 %, it is at "
     "least twice as large."
 )
-"""Said of fits that fill missing cells, if there are any: their share is not released."""
+"""Said of fits that fill missing cells, if there are any, and do not release their share."""
 
 
 def noise_alone(error: float) -> str:
@@ -37,6 +41,11 @@ def noise_alone(error: float) -> str:
     return (
         f"noise alone makes d² ≈ {error:.2g}, and what outliers did to private PCA cannot be seen"
     )
+
+
+def filled_cells(share: float) -> str:
+    """Return why the error of a fit that filled missing cells is not known."""
+    return f"{share:.0%} of the cells are missing, and the error that filling adds is not counted"
 
 
 def with_reason(route: str, reason: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.spectrum import Spectrum
+from stillspace.parts.geometry import identity
 
 NODES = 400
 """Of the trapezoidal rule, in the logarithm of u."""
@@ -101,13 +102,13 @@ class Spread:
         between = sd**2 / 2.0
         gaps = (spectrum.signal + spectrum.bulk) - rest[:, None]
         each = between / (gaps**2 + 12.0 / pi**2 * between)
-        return cls(*elliptical_parts(rest), each[:, :, None] * np.eye(each.shape[1]))
+        return cls(*elliptical_parts(rest), each[:, :, None] * identity(each.shape[1]))
 
     def after(self, H: FloatArray, K: FloatArray, sd: float) -> Spread:
         """Return the spread after a step with curvature H, gains K and noise `sd` per entry."""
         values, U = np.linalg.eigh(H)
         each = _along(self.near, self.far, values)
-        kept = np.eye(len(H)) - ((each[:, None, :] * U) @ U.T) @ K
+        kept = identity(len(H)) - ((each[:, None, :] * U) @ U.T) @ K
         noise = sd**2 * (K.transpose(0, 2, 1) @ K)
         moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + noise
         # no angle has a larger mean square, whatever was released

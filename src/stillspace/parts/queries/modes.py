@@ -11,7 +11,7 @@ import numpy as np
 
 from stillspace import kernels
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.modes import count_angles, pair_products
+from stillspace.kernels.modes import add_pair_products, count_angles
 from stillspace.parts.queries.base import UNIT_ROUNDOFF, FromScores, Symmetric, check_point
 
 BLOCK = 256
@@ -72,9 +72,7 @@ class FourthMoment(Symmetric, FromScores):
     ) -> None:
         """Add the terms; a vector q longer than 1 is cut to 1."""
         check_point(point, (self.D, self.r))
-        for at in range(0, Y.shape[1], BLOCK):
-            Q = pair_products(np.ascontiguousarray(Y[:, at : at + BLOCK]))
-            out += Q @ Q.T
+        add_pair_products(Y, BLOCK, out)
 
 
 @dataclass(frozen=True, slots=True)
