@@ -59,7 +59,7 @@ def test_answers_that_are_lost_before_they_are_fetched_are_asked_for_again(
     with monkeypatch.context() as patch:
         patch.setattr(client, "gather", gather)
         assert np.array_equal(rows.add(Glad(D, 2), V, None), want)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
 
 
 class Deadly:
@@ -81,7 +81,7 @@ def test_a_task_that_kills_its_workers_ends_in_a_sentence(client, path):
             rows._asked(("distances", Deadly()), {0: (N,)})
     finally:
         client.run_on_scheduler(allow_failures, 3)
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)
 
 
 def test_what_only_lost_workers_held_ends_in_a_sentence(client, path, monkeypatch):
