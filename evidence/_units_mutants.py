@@ -157,9 +157,9 @@ UNITS = [
     ),
     Mutant(
         "a table whose missing cells have a code counts as complete",
-        "rows/memory.py",
-        "coded = not isnan(code)",
-        "coded = False",
+        "rows/stored.py",
+        "(coded and (x == scaling.missing).any())",
+        "(coded and False)",
         MAPS,
     ),
     Mutant(

@@ -10,6 +10,7 @@ from stillspace.datasets import make_haystack
 from stillspace.methods.newton import ChosenNewton, DampedNewton
 from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.rule import NEWTON_RULE
+from stillspace.methods.newton.spread import Across
 from stillspace.methods.newton.states import Found, LastMoment, Looking, Steps, TopUp
 from stillspace.methods.outlier_look import Screening
 from stillspace.methods.spectrum import Moment, Spectrum, count_components
@@ -39,26 +40,44 @@ def symmetric_noise(rng, D, sd):
 # --- the filter ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("r", [1, 3])
-def test_the_gain_is_the_posterior_mean(rng, r):
-    """Against conditioning of the joint normal of error and gradient, row by row, written out."""
+@pytest.mark.parametrize(("r", "k"), [(1, 0), (3, 0), (1, 2), (3, 2), (3, 6)])
+def test_the_gain_is_the_posterior_mean(rng, r, k):
+    """Against conditioning of the joint normal of error and gradient, written out for all entries.
+
+    Along each of k leading directions across the subspace the error has its own covariance and the
+    mean distance its own curvature; along all others both are the same.
+    """
     D, sigma, s, cap = 9, 0.03, 1.7, 0.3
-    V = random_basis(rng, D, r)
-    B = rng.standard_normal((r, r))
-    P = 0.01 * (B @ B.T + np.eye(r))
-    belief = Belief(V, P, s, 1e-12, 0.5, cap, np.zeros((r, r)))
+    V, *Q = np.hsplit(np.linalg.qr(rng.standard_normal((D, D)))[0], np.arange(r, D))
+    B = 0.1 * rng.standard_normal((k + 1, r, r))
+    P = B @ B.transpose(0, 2, 1) + 0.01 * np.eye(r)
+    near, far = rng.uniform(0.0, 0.4, (2, k + 1))
+    near[-1] = far[-1] = 0.1
+    across = Across(np.hstack([np.empty((D, 0)), *Q[:k]]), near, far)
+    belief = Belief(V, P, s, 1e-12, 0.5, cap, np.zeros((r, r)), across=across)
     G = rng.standard_normal((D, r)) * 0.05
     scalar = Answer(np.array(s * cap), 1e-9)
     matrix = Answer(s * cap / r * np.eye(r), 1e-9)
     after, _ = belief.after((Answer(G, sigma), scalar, matrix)[: 2 + (r > 1)])
-    H = s / r * np.eye(r)
-    Q = np.eye(D) - V @ V.T
-    joint = np.block([[P, P @ H], [H @ P, H @ P @ H + sigma**2 * np.eye(r)]])
-    solve = joint[:r, r:] @ np.linalg.inv(joint[r:, r:])
-    mean = (solve @ (Q @ G).T).T
-    left = joint[:r, :r] - solve @ joint[r:, :r]
+
+    distance = next(d for d in np.roots([1.0, s, -1.0]) if d > 0.0)  # 1/d − d = s
+    covariance, curvature = np.zeros((2, D * r, D * r))
+    for i, q in enumerate(Q):
+        at = min(i, k)
+        formula = (1.0 - near) * s / r - far * distance
+        C = s / r * np.clip(formula[at] / formula[-1], 0.1, 1.0)
+        covariance += np.kron(q @ q.T, P[at])
+        curvature += np.kron(q @ q.T, C * np.eye(r))
+    seen = curvature @ covariance @ curvature + sigma**2 * np.eye(D * r)
+    gain = covariance @ curvature @ np.linalg.inv(seen)
+    across_V = (np.eye(D) - V @ V.T) @ G
+    mean = (gain @ across_V.ravel()).reshape(D, r)
+    left = covariance - gain @ curvature @ covariance
     np.testing.assert_allclose(after.V, polar(V + mean), atol=1e-9)
-    np.testing.assert_allclose(after.P, left, atol=1e-9)
+    for i, q in enumerate(Q):
+        along = np.kron(q.T, np.eye(r))
+        np.testing.assert_allclose(after.P[min(i, k)], along @ left @ along.T, atol=1e-9)
+    assert after.error == pytest.approx(np.trace(left))
     assert after.s == pytest.approx(s, rel=1e-6)
 
 
@@ -70,7 +89,7 @@ def shaped(belief: Belief, matrix: Answer) -> Belief:
 def test_the_curvature_takes_the_shape_of_a_clear_matrix_and_none_of_noise(rng):
     D, r, s, cap = 8, 3, 2.0, 0.3
     V = random_basis(rng, D, r)
-    belief = Belief(V, np.eye(r), s, 1e-12, s * cap, cap, np.zeros((r, r)))
+    belief = Belief(V, np.eye(r)[None], s, 1e-12, s * cap, cap, np.zeros((r, r)))
     shape = np.diag([0.6, 0.3, 0.1])
     clear = shaped(belief, Answer(cap * s * shape, 1e-9)).curvature
     np.testing.assert_allclose(clear, s * shape, atol=1e-6)
@@ -85,7 +104,9 @@ def test_the_weakest_curvature_is_bounded_from_above(rng):
     """
     r, s, cap, sd = 4, 2.0, 0.3, 0.02
     shape = np.diag([0.5, 0.3, 0.15, 0.05])
-    start = Belief(random_basis(rng, 8, r), np.eye(r), s, 1e-12, s * cap, cap, np.zeros((r, r)))
+    start = Belief(
+        random_basis(rng, 8, r), np.eye(r)[None], s, 1e-12, s * cap, cap, np.zeros((r, r))
+    )
     bounds, least = [], []
     for _ in range(1000):
         belief = start
@@ -102,7 +123,9 @@ def test_the_weakest_curvature_is_bounded_from_above(rng):
 def test_curvature_matrices_of_different_caps_have_one_shape(rng):
     """The trace of a released matrix is s·cap, which falls while s grows faster than the cap."""
     r, shape = 2, np.diag([0.8, 0.2])
-    belief = Belief(random_basis(rng, 8, r), np.eye(r), 2.0, 1e-12, 0.3, 0.5, np.zeros((r, r)))
+    belief = Belief(
+        random_basis(rng, 8, r), np.eye(r)[None], 2.0, 1e-12, 0.3, 0.5, np.zeros((r, r))
+    )
     for s, cap in ((2.0, 0.5), (4.0, 0.2), (9.0, 0.03)):
         belief = shaped(replace(belief, s=s, cap=cap), Answer(s * cap * shape, 1e-9))
     np.testing.assert_allclose(belief.curvature, 9.0 * shape, atol=1e-6)

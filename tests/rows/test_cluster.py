@@ -153,7 +153,7 @@ def killed_during(client, work, workers=1, at=0.3):
         return work()
     finally:
         killer.join()
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)
 
 
 def test_a_fit_survives_killed_workers_with_the_same_bits(client, path, cells):

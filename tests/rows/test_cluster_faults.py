@@ -59,7 +59,7 @@ def test_answers_that_are_lost_before_they_are_fetched_are_asked_for_again(
     with monkeypatch.context() as patch:
         patch.setattr(client, "gather", gather)
         assert np.array_equal(rows.add(Glad(D, 2), V, None), want)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
 
 
 class Deadly:
@@ -81,7 +81,7 @@ def test_a_task_that_kills_its_workers_ends_in_a_sentence(client, path):
             rows._asked(("distances", Deadly()), {0: (N,)})
     finally:
         client.run_on_scheduler(allow_failures, 3)
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)
 
 
 def test_what_only_lost_workers_held_ends_in_a_sentence(client, path, monkeypatch):
@@ -161,7 +161,8 @@ def test_no_name_no_log_and_no_event_tells_of_rows(client, path, caplog, broken)
     assert "stillspace-make_and_ask" in text
     for secret in (str(N), f"{N:,}", f"{N - N // 2}", f"{N // 2}"):
         assert re.search(rf"(?<![\d.]){secret}(?![\d.])", text) is None
-    assert str(CELL)[:6] not in text
+    # longer than the fraction of a time in a log that could look like it
+    assert str(CELL)[:8] not in text
 
 
 def test_a_task_shows_sealed_arguments_alone(client, path):

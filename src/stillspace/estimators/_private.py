@@ -203,15 +203,14 @@ class PrivateEstimator(SubspaceEstimator):
         check_is_fitted(self)
         words = error_in_words(self.route_, self.error_estimate_)
         stages = getattr(self.plan_, "stages", ())  # a model of an old file has no stages
-        found = any(stage.plan.name in ("standardiser", "median") for stage in stages)
         if isnan(self.error_estimate_):
             return words
-        if found:
+        names = {stage.plan.name for stage in stages}
+        if names & {"standardiser", "median"}:
             words += RELEASED_UNITS
         methods = [getattr(stage.plan, "method", None) for stage in stages]
-        if any(getattr(method, "affine", None) is not None for method in methods):
-            words += MISSING_CELLS
-        return words
+        fills = any(getattr(method, "affine", None) is not None for method in methods)
+        return words + MISSING_CELLS if fills and "standardiser" not in names else words
 
     @property
     def n_components_(self) -> int:

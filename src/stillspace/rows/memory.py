@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from math import inf, isnan, prod
-from typing import Any
+from math import prod
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Runs, Span, filled
 from stillspace.kernels.measuring import Measure
 from stillspace.kernels.storage import inverse_norms
@@ -45,6 +45,7 @@ from stillspace.rows.stored import (
     code_as_stored,
     several,
     stored,
+    with_code_as_stored,
 )
 from stillspace.rows.sums import (
     LONGEST_BLOCK,
@@ -107,8 +108,7 @@ class MemoryRows:
         """
         as_rows = getattr(X, "as_rows", None)  # of a table in a file
         if as_rows is not None:
-            found: MemoryRows = as_rows()
-            return found
+            return cast("MemoryRows", as_rows())
         return cls(_NOTHING, source=stored(X), bounded=False)
 
     def _like(self, **facts: Any) -> MemoryRows:
@@ -145,23 +145,32 @@ class MemoryRows:
         return self._like(source=self._narrowed(row_map), bounded=False)
 
     def _narrowed(self, row_map: RowMap) -> Stored:
-        """Return narrower rows."""
-        return DenseRows(self._narrower(row_map))
-
-    def _narrower(self, row_map: RowMap) -> FloatArray:
         """Return rows with fewer columns, as an array of their own."""
-        if isinstance(row_map, Project):
-            return self._projected(row_map.basis.array)
         if isinstance(row_map, Sketch):
-            return row_map.project(self._source, self._scaling)
-        msg = f"Rows in memory do not know the row map {type(row_map).__name__}."
-        raise TypeError(msg)
+            return DenseRows(row_map.project(self._source, self._scaling))
+        if not isinstance(row_map, Project):
+            msg = f"Rows in memory do not know the row map {type(row_map).__name__}."
+            raise TypeError(msg)
+        V = row_map.basis.array
+        found = np.empty((self.n_rows, V.shape[1]))
+
+        def keep(at: int, Y: FloatArray, _: FloatArray) -> None:
+            found[at : at + Y.shape[1]] = Y.T  # the bits of a row's scores are its own
+
+        self._each_measured(Measure(V, None), keep)
+        return DenseRows(found)
 
     def _kept(self, row_map: LeaveOut | Caps) -> npt.NDArray[np.bool_]:
         """Return which rows are not left out."""
         if isinstance(row_map, LeaveOut):
             return self._factors[:] > 1.0 / row_map.length
-        return self._outside(row_map.directions.array, row_map.cosines.array)
+        kept, cosines = np.empty(self.n_rows, dtype=np.bool_), row_map.cosines.array
+
+        def decide(at: int, Y: FloatArray, _: FloatArray) -> None:
+            kept[at : at + Y.shape[1]] = ~np.any(cosines[:, None] <= Y, axis=0)
+
+        self._each_measured(Measure(row_map.directions.array, None), decide)
+        return kept
 
     def _emptied(self, row_map: Without) -> MemoryRows:
         """Return raw rows of which some have no cells: a factor that is not a number says so."""
@@ -192,16 +201,8 @@ class MemoryRows:
     @cached_property
     def _complete(self) -> bool:
         """Whether an array in memory has no missing cell; what is read again is not looked at."""
-        source, code = self._source, self._scaling.missing
-        if not isinstance(source, DenseRows):
-            return False
-        step = max(1, BLOCK_CELLS // max(1, self.n_columns))
-        parts = [source.X[at : at + step] for at in range(0, self.n_rows, step)]
-        holes = self._scaling.holes and source.dtype.kind == "f"
-        coded = not isnan(code)
-        return not any(
-            (holes and isnan(x.min(initial=inf))) or (coded and (x == code).any()) for x in parts
-        )
+        source = self._source
+        return isinstance(source, DenseRows) and not source.has_missing(self._scaling, BLOCK_CELLS)
 
     def paired(self, pairs: IntArray) -> MemoryRows:
         """Return the differences of pairs (m, 2) of rows; a centre cancels in them."""
@@ -270,16 +271,6 @@ class MemoryRows:
         factors = self._factors[:] if selection is None else self._factors[selection]
         return np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0.0)
 
-    def _outside(self, directions: FloatArray, cosines: FloatArray) -> npt.NDArray[np.bool_]:
-        """Return which rows are in none of the caps."""
-        kept = np.empty(self.n_rows, dtype=np.bool_)
-
-        def decide(at: int, Y: FloatArray, _: FloatArray) -> None:
-            kept[at : at + Y.shape[1]] = ~np.any(cosines[:, None] <= Y, axis=0)
-
-        self._each_measured(Measure(directions, None), decide)
-        return kept
-
     def distances(self, V: FloatArray) -> FloatArray:
         """Return the distance of every scaled row to the span of V (D, r)."""
         found = np.empty(self.n_rows)
@@ -288,20 +279,6 @@ class MemoryRows:
             found[at : at + len(distances)] = distances
 
         self._each_measured(Measure(V, DISTANCES_NEAR), keep)
-        return found
-
-    def _projected(self, V: FloatArray) -> FloatArray:
-        """Return the scores Vᵀx of every row, as rows.
-
-        Computed from a row's own cells in one order, so that a row's scores have the same bits
-        wherever it stands.
-        """
-        found = np.empty((self.n_rows, V.shape[1]))
-
-        def keep(at: int, Y: FloatArray, _: FloatArray) -> None:
-            found[at : at + Y.shape[1]] = Y.T
-
-        self._each_measured(Measure(V, None), keep)
         return found
 
     def _each_measured(
@@ -367,37 +344,20 @@ class MemoryRows:
         if not self.bounded and getattr(query, "needs_bound", True):
             msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
             raise ValueError(msg)
-        query = _with_code_as_stored(query, self._source.dtype)
+        query = with_code_as_stored(query, self._source.dtype)
         layout = Layout.of(self.n_columns, prod(query.shape))
 
         def job_sums(group: list[Job]) -> FloatArray:
             """Return the sums of some jobs: compiled code adds them up without a stop between."""
             out = np.zeros((len(group), *query.shape))
             terms = query.terms(point, out)
-            if terms is None:
-                for k, job in enumerate(group):
-                    out[k] = job_sum(job)
-            else:
+            if terms is not None:
                 runs = Runs(index, np.array(group, dtype=np.int64), layout.block)
                 self._source.add(terms, self._scaling, self._factors, runs)
-            return out
-
-        def job_sum(job: Job) -> FloatArray:
-            out = np.zeros(query.shape)
-            cells = self._as_stored(index, job) if hasattr(query, "add_cells") else None
-            if cells is not None:
-                query.add_cells(cells, out)  # type: ignore[attr-defined]
-                return out
-            wanted = query.measure(point) if hasattr(query, "measure") else None
-            if wanted is not None:
-                longest = getattr(query, "longest", LONGEST_BLOCK)
-                with np.errstate(all="ignore"):
-                    for _, Y, distances in self._measured(wanted, index, job, longest):
-                        query.add_measured(Y, distances, point, out)  # type: ignore[attr-defined]
                 return out
             with np.errstate(all="ignore"):  # a thread does not inherit it; see Release.apply
-                for _, X in self._blocks(index, job, layout):
-                    query.add_block(X[:, : self.n_columns].T, point, out)
+                for k, job in enumerate(group):
+                    self._add_job(query, point, index, job, layout, out[k, ...])
             return out
 
         most = 1 if prod(query.shape) > _LARGE_SUM else None
@@ -406,12 +366,27 @@ class MemoryRows:
             total.add_all(parts)
         return total
 
-    def _as_stored(self, index: IntArray, job: Job) -> AnyArray | None:
-        """Return the stored cells of a job, if rows are a dense array that nothing was done to."""
-        if self._touched or not isinstance(self._source, DenseRows):
-            return None
-        X: AnyArray = self._source.X
-        return X[slice(*job)] if len(index) == 0 else X[index[slice(*job)]]
+    def _add_job(
+        self, query: Any, point: FloatArray, index: IntArray, job: Job, layout: Layout,
+        out: FloatArray,
+    ) -> None:  # fmt: skip
+        """Add the terms of one job: from cells as they are, from what is measured, or by blocks."""
+        if (
+            hasattr(query, "add_cells")
+            and isinstance(self._source, DenseRows)
+            and not self._touched
+        ):
+            chosen = slice(*job) if len(index) == 0 else index[slice(*job)]
+            query.add_cells(self._source.X[chosen], out)
+            return
+        wanted = query.measure(point) if hasattr(query, "measure") else None
+        if wanted is None:
+            for _, X in self._blocks(index, job, layout):
+                query.add_block(X[:, : self.n_columns].T, point, out)
+            return
+        longest = getattr(query, "longest", LONGEST_BLOCK)
+        for _, Y, distances in self._measured(wanted, index, job, longest):
+            query.add_measured(Y, distances, point, out)
 
     def _blocks(
         self, index: IntArray, job: Job, layout: Layout
@@ -423,12 +398,3 @@ class MemoryRows:
             X = memory[: min(layout.block, stop - at)]
             self._source.load(index, at, self._scaling, self._factors, X)
             yield at, X
-
-
-def _with_code_as_stored(query: RowSum, dtype: Any) -> RowSum:
-    """Return a query over raw cells with its missing code as cells of this type hold it."""
-    missing = getattr(query, "missing", None)
-    if missing is None or dtype != np.float32:
-        return query
-    changed: RowSum = replace(query, missing=code_as_stored(missing, dtype))  # type: ignore[type-var]
-    return changed

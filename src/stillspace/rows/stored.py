@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import nan
+from math import inf, isnan, nan
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -223,6 +223,16 @@ class DenseRows(_Loaded):
             return storage.load_columns, (self.X.T,)
         return storage.load_dense, (self.X,)
 
+    def has_missing(self, scaling: Scaling, cells: int) -> bool:
+        """Whether a cell is missing; so many cells are looked at together."""
+        step = max(1, cells // max(1, self.shape[1]))
+        parts = [self.X[at : at + step] for at in range(0, self.shape[0], step)]
+        holes, coded = scaling.holes and self.dtype.kind == "f", not isnan(scaling.missing)
+        return any(
+            (holes and isnan(x.min(initial=inf))) or (coded and (x == scaling.missing).any())
+            for x in parts
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SparseRows(_Loaded):
@@ -331,6 +341,14 @@ class FilledRows(LoadedFirst):
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:
     """Return the code of a missing cell as cells of this type hold it."""
     return float(np.float32(missing)) if missing is not None and dtype == np.float32 else missing
+
+
+def with_code_as_stored(query: Any, dtype: Any) -> Any:
+    """Return a query over raw cells with its missing code as cells of this type hold it."""
+    missing = getattr(query, "missing", None)
+    if missing is None or dtype != np.float32:
+        return query
+    return replace(query, missing=code_as_stored(missing, dtype))
 
 
 def _numbers(index: IntArray, start: int, count: int) -> IntArray:

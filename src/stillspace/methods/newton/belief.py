@@ -7,13 +7,14 @@ deviation σ on each entry then has the Kalman gain `K = (HPH + σ²I)⁻¹HP`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import inf, sqrt
+from dataclasses import dataclass, field, replace
+from math import sqrt
 
 import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
+from stillspace.methods.newton.spread import Across
 from stillspace.parts.geometry import identity, polar
 from stillspace.plans.adaptive import Answer
 
@@ -23,10 +24,11 @@ ROUNDING = 2.0**-50
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Belief:
-    """The point V (D, r), its error's covariance P (r, r), and the curvature."""
+    """The point V (D, r), its error's covariance P, and the curvature."""
 
     V: FloatArray
     P: FloatArray
+    """(k + 1, r, r): along the k leading directions across the subspace, and along each other."""
     s: float
     """Trace of the curvature."""
     v: float
@@ -43,15 +45,16 @@ class Belief:
     variance: float = 0.0
     """Weighed sum of the variances of an entry of their noise."""
     gain: FloatArray | None = None
-    """K of the last step."""
+    """(k + 1, r, r), K of the last step."""
     H: FloatArray | None = None
     """The curvature, if it is computed already."""
+    across: Across = field(default_factory=Across)
     rule: NewtonRule = NEWTON_RULE
 
     @property
     def weakest(self) -> float:
         """The smallest eigenvalue of the curvature, at most: `sure` standard deviations above."""
-        r = len(self.P)
+        r = len(self.shape)
         if self.weight == 0.0:
             return self.s / r
         noise = sqrt(r * self.variance) / self.weight
@@ -60,17 +63,23 @@ class Belief:
 
     @classmethod
     def at(
-        cls, V: FloatArray, variance: float, part: float, rule: NewtonRule = NEWTON_RULE
+        cls, V: FloatArray, P: FloatArray, part: float, across: Across, rule: NewtonRule
     ) -> Belief:
-        """Start at V with an error of the given variance in each entry."""
-        r = V.shape[1]
-        P = variance * identity(r)
-        shape = np.zeros((r, r))
-        return cls(V, P, rule.first_curvature, 1.0, part, rule.first_cap, shape, rule=rule)
+        """Start at V with an error of the given covariance."""
+        shape = np.zeros((V.shape[1], V.shape[1]))
+        start = rule.first_curvature, 1.0, part, rule.first_cap
+        return cls(V, P, *start, shape, across=across, rule=rule)
 
     def reopened(self, variance: float) -> Belief:
         """Return the belief with more doubt about V."""
-        return replace(self, P=self.P + variance * identity(len(self.P)))
+        return replace(self, P=self.P + variance * identity(self.V.shape[1]))
+
+    @property
+    def error(self) -> float:
+        """The trace of the error's covariance over all directions."""
+        D, r = self.V.shape
+        each = np.einsum("ijj->i", self.P)
+        return float(each[:-1].sum() + (D - r - len(each) + 1) * each[-1])
 
     def after(self, answers: tuple[Answer, ...]) -> tuple[Belief, float]:
         """Return the belief after a pass, and how many standard deviations the gradient is off 0.
@@ -81,18 +90,20 @@ class Belief:
         G = gradient.value - self.V @ (self.V.T @ gradient.value)
         updated = self._curved(*others)
         H, P, sigma = updated.curvature, self.P, gradient.sd
-        r, HP = len(P), H @ P
-        # Not solve: whatever was released, there must be an answer. It is 0 along eigenvectors
-        # with values at rounding level.
-        values, U = np.linalg.eigh(HP @ H)
-        values = values + sigma**2
-        size = np.abs(values)
-        K = U / np.where(size > ROUNDING * size.max(), values, inf) @ (U.T @ HP)
-        left = P - HP.T @ K
+        C = self.across.curvatures(H, self.rule.least_shape)
+        # With P = BBᵀ, BᵀC²B = W diag(m) Wᵀ and Z = BW, P − PCK is Z diag(σ²/(σ² + m)) Zᵀ: nothing
+        # is subtracted, so rounding makes it neither negative nor larger than P.
+        values, U = np.linalg.eigh(P)
+        B = U * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        m, W = np.linalg.eigh(_transposed(C @ B) @ (C @ B))
+        Z = B @ W
+        m = np.maximum(m, ROUNDING * m[:, -1:]) + sigma**2
+        inverse = (Z / m[:, None, :]) @ _transposed(Z)
+        K, left = C @ inverse, sigma**2 * inverse
+        r = len(H)
         cap = min(max(updated.part / updated.s, self.rule.least_cap), self.rule.largest_cap)
-        updated = replace(
-            updated, V=polar(self.V + G @ K), P=(left + left.T) / 2.0, cap=cap, gain=K, H=H
-        )
+        V = polar(self.V + self.across.steps(G, K))
+        updated = replace(updated, V=V, P=left, cap=cap, gain=K, H=H)
         free = (len(self.V) - r) * r
         surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
         return updated, surprise
@@ -110,7 +121,7 @@ class Belief:
         v = (1.0 - gain) * self.v + rule.drift
         shape, weight, variance = self.shape, self.weight, self.variance
         for answer in matrix:
-            r, trace = len(self.P), s * self.cap
+            r, trace = len(shape), s * self.cap
             traceless = answer.value - np.trace(answer.value) / r * identity(r)
             shape = rule.memory * shape + traceless / trace
             weight = rule.memory * weight + 1.0
@@ -120,7 +131,7 @@ class Belief:
     @property
     def curvature(self) -> FloatArray:
         """H of trace s, shaped as far as the matrices stand out of their noise."""
-        r = len(self.P)
+        r = len(self.shape)
         if self.H is not None:
             return self.H
         if self.weight == 0.0:
@@ -130,3 +141,7 @@ class Belief:
         kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
         shaped = np.maximum(1.0 + kept * r * values, self.rule.least_shape)
         return np.asarray((U * (shaped * self.s / shaped.sum())) @ U.T)
+
+
+def _transposed(matrices: FloatArray) -> FloatArray:
+    return matrices.transpose(0, 2, 1)

@@ -23,7 +23,7 @@ from stillspace.methods.newton.routes import (
     with_reason,
 )
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
-from stillspace.methods.newton.spread import Spread
+from stillspace.methods.newton.spread import Across, Spread
 from stillspace.methods.newton.states import (
     Found,
     LastMoment,
@@ -171,6 +171,11 @@ class DampedNewton:
         variance = moment.sd**2 / 2.0  # of the noise between two directions
         V, spectrum = moment.leading(r), moment.spectrum(r)
         kappa = spectrum.kappa / sqrt(moment.share)
+        spread = Spread.at(spectrum, moment.sd)
+        across = Across.of(moment.leading(min(r + self.rule.leading, D))[:, r:], spectrum)
+        others = variance / float(spectrum.signal[-1]) ** 2 * np.eye(r)
+        P = np.concatenate([spread.covariances[: len(across.near) - 1], others[None]])
+        P = P + self.rule.first_doubt / (D - r) * np.eye(r)
         return Steps(
             allowance,
             screening,
@@ -180,13 +185,8 @@ class DampedNewton:
             pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
             kappa=kappa,
             parts=(1.0 - screening.spent - scalar - matrix, scalar, matrix),
-            belief=Belief.at(
-                V,
-                self.rule.first_doubt / (D - r) + variance / float(spectrum.signal[-1]) ** 2,
-                self._part(allowance, spectrum.signal),
-                self.rule,
-            ),
-            spread=Spread.at(spectrum, moment.sd),
+            belief=Belief.at(V, P, self._part(allowance, spectrum.signal), across, self.rule),
+            spread=spread,
             spent=screening.spent,
             rule=self.rule,
             sampling=screening.division,
@@ -211,7 +211,7 @@ class DampedNewton:
         moment, steps = screening.moment, state.steps
         V, error = moment.leading(self.r), moment.spectrum(self.r).pca_error(moment.sd)
         if steps is not None:
-            errors = steps.pca_error / moment.share, self._error(steps.belief.P)
+            errors = steps.pca_error / moment.share, steps.belief.error
             part = errors[0] / (errors[0] + errors[1])
             other = steps.belief.V
             error = (1.0 - part) ** 2 * error + part**2 * steps.spread.error
@@ -225,7 +225,8 @@ class DampedNewton:
     def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> NewtonState:
         belief, surprise = state.belief.after(self._with_sampling_error(state, answers))
         assert belief.gain is not None
-        spread = state.spread.after(belief.curvature, belief.gain, answers[0].sd)
+        gains = belief.across.every(belief.gain, self.D - self.r)
+        spread = state.spread.after(belief.curvature, gains, answers[0].sd)
         spent = state.spent + state.cost
         state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
         if isinstance(state.sampling, RowPart):
@@ -273,9 +274,7 @@ class DampedNewton:
             return replace(state, cut=inf)
         if state.cut == inf:
             belief = belief.reopened(self.rule.reopened / (self.D - self.r))
-        return replace(
-            state, belief=belief, cut=min(self.rule.cut / belief.s, self.rule.largest_cut)
-        )
+        return replace(state, belief=belief, cut=self.rule.cut / belief.s)
 
     def _noisy(self, state: Steps) -> bool:
         """Tell a noisy table by its mean weight w = 1/d.
@@ -293,7 +292,7 @@ class DampedNewton:
     def _agrees(self, state: Steps) -> bool:
         """Whether steps and start differ by no more than their own errors."""
         apart, share = subspace_error(state.belief.V.T, state.start.T), state.screening.moment.share
-        return apart < self.rule.agree * (self._error(state.belief.P) + state.pca_error / share)
+        return apart < self.rule.agree * (state.belief.error + state.pca_error / share)
 
     def _split(self, state: Steps) -> bool:
         """Whether different rows hold different directions: a cluster took some of them.
@@ -363,9 +362,6 @@ class DampedNewton:
         error = nan if reason else state.spread.error
         route = with_reason(state.route, reason) if reason else state.route
         return Found(state.belief.V, state.screening, error, route)
-
-    def _error(self, P: FloatArray) -> float:
-        return float((self.D - self.r) * np.trace(P))
 
 
 def _between(V: FloatArray, other: FloatArray, part: float) -> FloatArray:

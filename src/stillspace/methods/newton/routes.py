@@ -33,7 +33,7 @@ MISSING_CELLS = (
     "if 5 % of the cells are missing, the error may be several times as large; if 15 %, it is at "
     "least twice as large."
 )
-"""Said of fits that fill missing cells, if there are any: their share is not released."""
+"""Said of fits that fill missing cells, if there are any, and do not release their share."""
 
 
 def noise_alone(error: float) -> str:
@@ -41,6 +41,11 @@ def noise_alone(error: float) -> str:
     return (
         f"noise alone makes d² ≈ {error:.2g}, and what outliers did to private PCA cannot be seen"
     )
+
+
+def filled_cells(share: float) -> str:
+    """Return why the error of a fit that filled missing cells is not known."""
+    return f"{share:.0%} of the cells are missing, and the error that filling adds is not counted"
 
 
 def with_reason(route: str, reason: str) -> str:

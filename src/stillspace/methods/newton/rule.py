@@ -45,8 +45,6 @@ class NewtonRule:
     """Steps after which far rows are left out."""
     cut: float = 3.0
     """In units of 1/s, about the typical distance of inliers: rows at cut/s or more are far."""
-    largest_cut: float = 0.75
-    """Distance on the unit sphere: the cut is never larger."""
     reopened: float = 0.05
     """Of d² over D − r: the doubt about V that the first cut adds, because it moves the optimum."""
     first_doubt: float = 0.1
@@ -66,7 +64,10 @@ class NewtonRule:
     memory: float = 0.8
     """Weight of the older curvature matrices in their average."""
     least_shape: float = 0.1
-    """Of the mean eigenvalue: the smallest eigenvalue of the curvature that is believed."""
+    """Of the mean eigenvalue: the smallest eigenvalue of the curvature that is believed. Of the
+    curvature H, too: the least curvature along a direction across the subspace."""
+    leading: int = 4
+    """Directions across the subspace, the strongest ones, whose curvature counts by itself."""
     largest_part: float = 0.3
     """Share of the rows: the largest share of near rows from which on the curvature can grow."""
     alone: float = 1.25

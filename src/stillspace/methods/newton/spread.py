@@ -1,14 +1,14 @@
-"""How far the steps' answer is spread by their noise: the estimate of the error (docs/newton.md).
+"""The directions across the subspace: the curvature along each of them, and the noise's spread.
 
-`Belief` treats all directions across the subspace alike. A real table has some with much more
-variance than others, and there the curvature is smaller, the gains are too small and the start is
-forgotten more slowly. `Spread` follows the error along each direction by itself, with the gains
-that were used. It changes no step: it only says how far off the answer is.
+A real table has directions across the subspace with much more variance than others. There the mean
+distance is flatter than its mean curvature says. `Across` tells the steps how much flatter, for the
+leading ones of these directions. `Spread` follows what noise makes of the error along all of them,
+with the gains that were used. It changes no step: it only says how far off the answer is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import log, pi, sqrt
 
 import numpy as np
@@ -22,15 +22,71 @@ NODES = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
-    """The covariance of the error along each direction across the subspace.
+class Across:
+    """What is known of the leading directions across the subspace, and of all others as one.
 
     Let y_j be a row's coordinates in the subspace, z_i those across it, d² = Σ z_i². Along the
     rotation of direction j towards i the second derivative of d is
     `(y_j² (1 − z_i²/d²) − z_i²)/d`. If the z of a row follow an elliptical law, the mean of this is
     `(1 − g_i) H_jj − e_i E[d]`, with H the mean of yyᵀ/d, `g_i = E[z_i²/d³]/E[1/d]` and
-    `e_i = E[z_i²/d]/E[d]`. Both follow from the eigenvalues across the subspace.
+    `e_i = E[z_i²/d]/E[d]`. Both follow from the eigenvalues across the subspace. With one
+    direction across, d = |z| has no such derivative at 0. So the steps take H for the curvature
+    along an average direction (g = e = 1/(D − r)), and less only where the formula says less.
     """
+
+    leading: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    """(D, k), or empty."""
+    near: FloatArray = field(default_factory=lambda: np.zeros(1))
+    """(k + 1,), g_i of the leading directions, and that of an average one."""
+    far: FloatArray = field(default_factory=lambda: np.zeros(1))
+    """(k + 1,), e_i likewise."""
+
+    @classmethod
+    def of(cls, leading: FloatArray, spectrum: Spectrum) -> Across:
+        """Take the k leading directions across the subspace.
+
+        Variances that noise does not tell apart count as nearly equal.
+        """
+        k, m = leading.shape[1], len(spectrum.rest)
+        parts = elliptical_parts(spectrum.rest + spectrum.edge)
+        return cls(leading, *(np.append(part[:k], 1.0 / m) for part in parts))
+
+    def curvatures(self, H: FloatArray, least: float) -> FloatArray:
+        """Return the curvature (k + 1, r, r) along each direction: H, or a part of it.
+
+        Where even an average direction is nearly flat, the formula tells nothing.
+        """
+        values, U = np.linalg.eigh(H)
+        each = _along(self.near, self.far, values)
+        mean = each[-1]
+        part = np.where(mean > least * values, each / np.where(mean > 0.0, mean, 1.0), 1.0)
+        return np.asarray(((np.clip(part, least, 1.0) * values)[:, None, :] * U) @ U.T)
+
+    def steps(self, G: FloatArray, gains: FloatArray) -> FloatArray:
+        """Return the step (D, r) for a gradient, given the gains along each direction."""
+        step = np.asarray(G @ gains[-1])
+        if len(gains) > 1:
+            along = self.leading.T @ G
+            step += self.leading @ np.einsum("ij,ijk->ik", along, gains[:-1] - gains[-1])
+        return step
+
+    def every(self, gains: FloatArray, count: int) -> FloatArray:
+        """Return the gains along all `count` directions across the subspace."""
+        others = np.repeat(gains[-1:], count - len(gains) + 1, axis=0)
+        return np.concatenate([gains[:-1], others])
+
+
+def _along(near: FloatArray, far: FloatArray, values: FloatArray) -> FloatArray:
+    """Return `(1 − g_i) h_j − e_i E[d]`: a row per direction, a column per eigenvalue h of H."""
+    s = float(values.sum())
+    # E[1/d] − E[d] = s on the sphere; this is E[d] where d hardly varies
+    distance = (sqrt(s * s + 4.0) - s) / 2.0
+    return np.asarray(np.outer(1.0 - near, values) - distance * far[:, None])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """The covariance of the error along each direction across the subspace (see `Across`)."""
 
     near: FloatArray
     """(D − r,), g_i."""
@@ -49,24 +105,21 @@ class Spread:
         return cls(*elliptical_parts(rest), each[:, :, None] * identity(each.shape[1]))
 
     def after(self, H: FloatArray, K: FloatArray, sd: float) -> Spread:
-        """Return the spread after a step with curvature H, gain K and noise `sd` per entry."""
-        kept = identity(len(H)) - self._curvatures(H) @ K
-        moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + sd**2 * (K.T @ K)
+        """Return the spread after a step with curvature H, gains K and noise `sd` per entry."""
+        values, U = np.linalg.eigh(H)
+        each = _along(self.near, self.far, values)
+        kept = identity(len(H)) - ((each[:, None, :] * U) @ U.T) @ K
+        noise = sd**2 * (K.transpose(0, 2, 1) @ K)
+        moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + noise
+        # no angle has a larger mean square, whatever was released
+        most = len(H) * pi**2 / 4.0
+        moved *= (most / np.maximum(np.einsum("ijj->i", moved), most))[:, None, None]
         return replace(self, covariances=moved)
 
     def flattest(self, H: FloatArray) -> float:
         """Return the least curvature along any direction, as a part of H."""
-        values, U = np.linalg.eigh(H)
-        unit = U / np.sqrt(values)
-        return float(np.linalg.eigvalsh(unit.T @ self._curvatures(H) @ unit).min())
-
-    def _curvatures(self, H: FloatArray) -> FloatArray:
-        """Return the curvature along each direction, (D − r, r, r)."""
-        s = float(np.trace(H))
-        # E[1/d] − E[d] = s on the sphere; this is E[d] where d hardly varies
-        distance = (sqrt(s * s + 4.0) - s) / 2.0
-        near, far = self.near[:, None, None], self.far[:, None, None]
-        return np.asarray((1.0 - near) * H - far * distance * identity(len(H)))
+        values = np.linalg.eigh(H)[0]
+        return float((_along(self.near, self.far, values) / values).min())
 
     @property
     def error(self) -> float:
