@@ -8,7 +8,7 @@ import pytest
 from stillspace._frozen import FrozenArray
 from stillspace.parts.queries import AngleCounts, FourthMoment, Glad, SecondMoment
 from stillspace.rows import MemoryRows, memory, stored
-from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Project, Sphere
+from stillspace.rows.maps import Affine, Caps, Clip, LeaveOut, Lengths, Project, Sphere, Without
 
 N, D, R = 1500, 20, 3
 NOWHERE = np.empty((D, 0))
@@ -71,6 +71,29 @@ def test_numbers_that_are_not_kept_change_no_bit(rng, monkeypatch, dtype, bound)
         for row_map in (Lengths(), Project(FrozenArray.of(V))):
             a, b = (rows.through(row_map) for rows in (kept, measured))
             assert a.sphered().tobytes() == b.sphered().tobytes()
+
+
+def test_rows_that_lost_their_cells_stay_left_out_of_long_tables(rng, monkeypatch):
+    V = np.linalg.qr(rng.standard_normal((D, R)))[0]
+    caps = Caps(FrozenArray.of(V[:, :1]), FrozenArray.of(np.array([0.2])))
+    affine = Affine.of(rng.random(D), 0.5 + rng.random(D))
+    X = table(rng, "float64")
+    kept, measured = both(monkeypatch, X, (Without(affine, caps), affine, Sphere()))
+    assert kept.sphered().tobytes() == measured.sphered().tobytes()
+    assert np.count_nonzero(measured.lengths() == 0.0) > N // 10
+    for query, point in ((Glad(D, R), V), (SecondMoment(D), NOWHERE)):
+        want = kept.add(query, point, None)
+        assert want.tobytes() == measured.add(query, point, None).tobytes()
+
+
+@pytest.mark.parametrize("exponent", [-1074, -1070, -600, -535, -510, -301, 0, 349, 511, 1020])
+def test_eight_rows_of_one_size_have_the_bits_of_each_alone(rng, exponent):
+    """Eight rows are measured at once only if no square of theirs lost a bit."""
+    X = np.ldexp(rng.uniform(0.5, 8.0, (8, 3)), exponent)
+    together = MemoryRows.prepare(X).sphered()
+    for row, x in zip(together, X, strict=True):
+        assert row.tobytes() == MemoryRows.prepare(x[None]).sphered().tobytes()
+    assert (np.linalg.norm(together, axis=1) <= 1.0 + 2.0**-50).all()
 
 
 def test_long_tables_keep_no_number_per_row(rng):
