@@ -96,6 +96,14 @@ def test_eight_rows_of_one_size_have_the_bits_of_each_alone(rng, exponent):
     assert (np.linalg.norm(together, axis=1) <= 1.0 + 2.0**-50).all()
 
 
+def test_rows_near_the_largest_number_stay_inside_the_ball(rng):
+    """Their inverse norms are denormal numbers, which rounding moves by far more than usual."""
+    X = np.ldexp(rng.uniform(0.5, 1.0, (64, 300)), 1024)
+    lengths = np.linalg.norm(MemoryRows.prepare(X).sphered().astype(np.longdouble), axis=1)
+    assert (lengths <= 1.0).all()
+    assert (lengths > 1.0 - 2.0**-39).all()
+
+
 def test_long_tables_keep_no_number_per_row(rng):
     X = rng.standard_normal((memory.MOST_NUMBERS + 1, 2), dtype=np.float32)
     V = np.eye(2)[:, :1]
