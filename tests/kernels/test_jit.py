@@ -13,10 +13,10 @@ from stillspace.kernels import compiled, jit, passes
 
 def test_cached_code_is_tied_to_every_file_of_the_kernels():
     folder = Path(kernels.__file__).parent
-    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
+    stats = {path.name: path.stat() for path in folder.glob("*.py")}
     stamp = compiled.unit_columns._cache._cache_file._source_stamp
     assert stamp == jit._stamp()
-    assert stamp[0] == newest
+    assert set(stamp) == {(name, s.st_mtime_ns, s.st_size) for name, s in stats.items()}
 
 
 def test_kernels_run_where_no_cache_can_be_written(tmp_path):
@@ -51,6 +51,33 @@ def test_cached_code_is_loaded_without_the_tables_of_the_compiler(tmp_path):
         for more in ([], ["more"])
     ]
     assert runs == ["[6. 6.] True", "[6. 6.] False [6. 6.] True"]
+
+
+def test_files_of_other_arguments_and_parts_of_files_are_compiled_again(tmp_path):
+    """Two processes at once may leave the first, a full disk the second."""
+    script, cache = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(
+        "import sys\nimport numpy as np\nfrom stillspace.kernels.jit import bare\n"
+        "@bare\ndef add(x, y):\n    y[0] += x[1]\n"
+        "for kind in sys.argv[1:]:\n"
+        "    x, y = np.arange(3, dtype=kind), np.zeros(1)\n"
+        "    add(x, y)\n    print(y[0], sum(add.stats.cache_hits.values()), end=' ')\n"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+
+    def ran(*kinds: str) -> str:
+        command = [sys.executable, script, *kinds]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+    ran("f8", "i1")
+    first, second = sorted(cache.rglob("*.nbc"))
+    (index,) = cache.rglob("*.nbi")
+    first.write_bytes(second.read_bytes())
+    assert ran("f8", "i1") == "1.0 0 1.0 1 "
+    for file in (first, index):
+        file.write_bytes(file.read_bytes()[:40])
+        assert ran("f8") == "1.0 0 "
+        assert ran("f8") == "1.0 1 "
 
 
 def test_functions_that_count_no_references_keep_none():

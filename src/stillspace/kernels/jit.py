@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba.core import sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.runtime import nrt
@@ -77,6 +79,9 @@ def _prepare_cache(compiled: Any) -> None:
     in which it was declared: after an edit elsewhere an old residual would go on running.
     Before numba loads machine code, it makes its tables of types and functions, which only the
     compiler needs (and makes, if it has to compile): that takes longer than all else.
+    Two processes that compile at the same time may give one file to different arguments, and numba
+    runs what it finds there. So a file with code for other arguments, or a part of one, does not
+    count: the function is compiled again, which writes the file anew.
     Where numba keeps these things under other names, its own rules stay in force.
     """
     cache: Any = getattr(compiled, "_cache", None)
@@ -85,13 +90,20 @@ def _prepare_cache(compiled: Any) -> None:
     if hasattr(cache, "_load_overload") and hasattr(cache, "_guard_against_spurious_io_errors"):
 
         def load(signature: Any, context: Any) -> Any:
+            found = None
             with cache._guard_against_spurious_io_errors():
-                return cache._load_overload(signature, context)
+                try:
+                    found = cache._load_overload(signature, context)
+                except (EOFError, UnpicklingError):
+                    cache.flush()
+            kinds, _ = sigutils.normalize_signature(signature)  # type: ignore[no-untyped-call]
+            return found if found is not None and found.signature.args == kinds else None
 
         cache.load_overload = load
 
 
 @lru_cache(maxsize=1)
-def _stamp() -> tuple[float, int]:
-    found = [path.stat() for path in Path(__file__).parent.glob("*.py")]
-    return max(s.st_mtime for s in found), sum(s.st_size for s in found)
+def _stamp() -> tuple[tuple[str, int, int], ...]:
+    """Return name, time and size of each file: an older file in place of another one counts."""
+    found = [(path.name, path.stat()) for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
