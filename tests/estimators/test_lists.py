@@ -216,3 +216,17 @@ def test_lists_do_not_tell_their_columns_where_the_number_of_rows_is_secret(make
     assert str(len(X)) not in str(caught.value)
     hidden.fit(np.reshape(np.array([], dtype=float), (0, 3)))
     hidden.fit(np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Float64", "object"])
+def test_the_cells_of_a_frame_are_converted_once(monkeypatch, dtype):
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=list("abc")).astype(dtype)
+    read, convert = [], pd.DataFrame.__array__
+    monkeypatch.setattr(
+        pd.DataFrame, "__array__", lambda *args, **more: read.append(1) or convert(*args, **more)
+    )
+    fit = RobustPCA()
+    found = checked_array(fit, frame, reset=True, min_samples=2, finite=True)
+    assert read == [1]
+    assert list(fit.feature_names_in_) == list("abc")
+    np.testing.assert_array_equal(found, np.arange(12.0).reshape(4, 3))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import inf, nan
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from stillspace._checks import checked_bytes
 from stillspace._typing import AnyArray, FloatArray
@@ -61,15 +62,16 @@ def checked_array(
         shape = ("n", *array.shape[1:]) if hidden else array.shape
         raise ValueError(_not_a_table(shape))
     if sparse.issparse(X):
-        X = array = sparse_rows(X)
+        array = sparse_rows(X)
     check_dtype(array.dtype)
-    # Only a frame is given to scikit-learn as it is, for its names: all else is converted once.
-    named = sparse.issparse(X) or hasattr(X, "columns")
+    if hasattr(X, "columns"):  # of a frame scikit-learn takes the names, not the cells
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        check: Any = partial(check_array, estimator=estimator)
+    else:
+        check = partial(validate_data, estimator, reset=reset)
     with np.errstate(all="ignore"):  # a warning of a cast would tell of the rows
-        checked = validate_data(
-            estimator,
-            _numbers(X if named else array, array),
-            reset=reset,
+        checked = check(
+            _numbers(array),
             accept_sparse="csr",
             dtype=list(STORAGE_TYPES),
             ensure_all_finite=False,
@@ -283,16 +285,15 @@ def _all_finite(array: AnyArray) -> bool:
     )
 
 
-def _numbers(X: Any, array: AnyArray) -> Any:
-    """Return X with objects turned into floats: missing ones into NaN, huge ones into infinity.
+def _numbers(array: Any) -> Any:
+    """Return an array with objects turned into floats: missing ones into NaN, huge ones into inf.
 
     What is no number at all raises. That every cell reads as a number is therefore an assumption
     of private fits.
     """
     if array.dtype.kind not in "OSU":
-        return X
-    values = _floats(array, f"X has dtype {array.dtype} and")
-    return type(X)(values, columns=X.columns) if hasattr(X, "iloc") else values
+        return array
+    return _floats(array, f"X has dtype {array.dtype} and")
 
 
 def _floats(cells: AnyArray, what: str) -> FloatArray:
