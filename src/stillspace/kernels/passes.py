@@ -168,8 +168,9 @@ def add_terms(
 
     `used` is r or r + 1, an even number; for the moment, the columns that are not there to fill up
     rows. `sums` holds (used, D), 8 places for the number, (used, used) and 8 more. `work` holds
-    what `weigh_group` says, each (used, b) and zero beyond r; then D + 16 entries for a row; then
-    64 (r + 1) for parts. What follows `sums` is the next block, for `bring_rows`.
+    what `weigh_group` says, each (used, b); then D + 16 entries for a row; then 64 (r + 1) for
+    parts. What component r + 1 adds to `sums`, if there is one, is never handed on. What follows
+    the argument `sums` is the next block, for `bring_rows`.
     """
     if kind == MOMENT:
         bring_rows(chosen, ahead, min(ahead + b, stop), first, row_bytes)
