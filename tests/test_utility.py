@@ -403,6 +403,33 @@ def test_verdicts():
     assert "6.00–6.00" in worse.note
 
 
+def test_our_default_alone_is_shown_beside_the_last_numbers_of_others(
+    results: Results, store: Store
+):
+    made = command.document(results, _facts.facts(), quick=False)
+    known = json.loads(json.dumps(made["problems"][0]))
+    known["d2"][contest.OURS]["truth"] = [1e-9] * 3
+    cell = Contest(TINY, contest.OURS, 3)
+    renewed = command.entry_from(known, cell, store)
+    assert renewed.ours() == results.entries[0].ours()
+    assert renewed.all_d2(contest.GAUSSIAN) == known["d2"][contest.GAUSSIAN]["truth"]
+    assert renewed.regret() == pytest.approx(results.entries[0].regret(), rel=1e-3)
+    again = command.document(Results([renewed], others=_facts.facts()), {}, quick=False)
+    assert again["problems"][0]["before"]["truth"] == [1e-9] * 3
+    text = page.page(
+        Results([renewed], others={**_facts.facts(), "date": "1999-01-01"}), _facts.facts()
+    )
+    assert "Numbers of all other methods were taken 1999-01-01" in text
+
+
+@pytest.mark.parametrize(("before", "met"), [([1e-4] * 3, True), ([8e-5] * 3, False)])
+def test_a_loss_since_the_last_run_of_everything_is_named(before: list[float], met: bool):
+    made = replace(entry([1e-4] * 3, [1e-2] * 3, 1e-4), before={"truth": before})
+    figure = Results([made]).figures()[-1]
+    assert figure.met is met
+    assert ("tiny 1 1.25" in figure.note) is not met
+
+
 def test_predictions_are_told_the_noise_off_the_subspace_and_the_anisotropy_if_asked():
     g = replace(TINY, n=60_000, anisotropy=3.0)
     even, uneven = predicted(g, uneven=False), predicted(g, uneven=True)

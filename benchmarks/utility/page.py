@@ -28,6 +28,7 @@ PROSE = """\
 
 ```sh
 make utility                                  # everything; writes this page
+python -m benchmarks.utility --ours --write   # our default alone, beside the others' last numbers
 python -m benchmarks.utility --quick          # a small part, about 3 minutes
 python -m benchmarks.utility --regimes tables --json out.json
 ```
@@ -126,7 +127,7 @@ def page(results: Results, facts: dict[str, Any]) -> str:
                 grid=number(WHOLE.largest_grid),
             ),
             f"Taken {facts_line(facts)} All cells together took {results.cpu_seconds / 60:.0f} "
-            "minutes of one core.\n",
+            f"minutes of one core.{earlier(results)}\n",
             "## Figures\n",
             figures_table(results.figures()),
             "\n## d² over that of the best plan in hindsight\n",
@@ -157,6 +158,13 @@ def page(results: Results, facts: dict[str, Any]) -> str:
             "figures above.\n",
         )
     )
+
+
+def earlier(results: Results) -> str:
+    """Return when the other methods were measured, if it was not in this run."""
+    if results.others is None:
+        return ""
+    return f" Numbers of all other methods were taken {facts_line(results.others)}"
 
 
 TABLES_PROSE = """\

@@ -19,6 +19,8 @@ RECOVERS = 0.1
 SET_ASIDE = ("fresh", "large", "noiseless")
 """Groups of regimes that were never looked at while the default was made."""
 LOOKED_AT = ("facts", "drawn", "held-out")
+LOSS = 1.15
+"""Factor in d² that a change of the default may cost in one regime."""
 STRONG = 10.0
 """κ from which steps have a signal to follow."""
 
@@ -31,6 +33,8 @@ class Entry:
     contests: dict[str, dict[str, Any]]
     reference: dict[str, dict[str, float]]
     grid: dict[str, Any] | None = None
+    before: dict[str, list[float]] | None = None
+    """Our d² in the last run of everything, if only ours was run since."""
 
     def all_d2(self, contender: str, target: str = "truth") -> list[float]:
         return list(self.contests[contender]["d2"][target])
@@ -98,6 +102,8 @@ class Results:
     missing: list[str] = field(default_factory=list)
     """Neighbours that could not be installed."""
     cpu_seconds: float = 0.0
+    others: dict[str, Any] | None = None
+    """Facts of the run in which others were measured, if it was an earlier one."""
 
     def regimes(self, *groups: str) -> list[Entry]:
         wanted = groups or (*LOOKED_AT, *SET_ASIDE)
@@ -115,6 +121,7 @@ class Results:
             *self._beyond_glad(),
             *self._predictions(),
             *self._affine(),
+            *self._since(),
         ]
 
     # --- each figure -----------------------------------------------------------------------
@@ -262,6 +269,24 @@ class Results:
                 f"without privacy {found['not_private']:.2g}",
             )
 
+    def _since(self) -> Iterator[Figure]:
+        """What became of our own error since the last run of everything."""
+        entries = [e for e in self.entries if e.before and _strong(e) and _right(e)]
+        if not entries:
+            return
+        then = [e.before["truth"] for e in entries]  # type: ignore[index]
+        pairs = [(e.all_d2(OURS), old) for e, old in zip(entries, then, strict=True)]
+        ratios = np.array([_middle(now) / _middle(old) for now, old in pairs])
+        beyond = [i for i, (now, old) in enumerate(pairs) if interval(now, old)[0] > LOSS]
+        names = (f"{entries[i].problem.name} {ratios[i]:.2f}" for i in beyond)
+        yield Figure(
+            "our d² over that in the last run of everything, κ ≥ 10, GLAD optimum right",
+            f"median ≤ 1.02, nowhere above {LOSS:g} beyond chance",
+            f"median {np.median(ratios):.2f}, largest {ratios.max():.3g} ({len(entries)} regimes)",
+            bool(np.median(ratios) <= 1.02 and not beyond),
+            f"above {LOSS:g} by a 90 % bootstrap interval: {', '.join(names) or 'none'}",
+        )
+
 
 def predicted(regime: Regime, uneven: bool) -> float:
     """Return the d² that `stillspace plan` would say, given the truth about the rows.
@@ -326,6 +351,10 @@ def _against_gaussian(
         None,
         _worst_pair(wrong, ratios, target),
     )
+
+
+def _middle(values: Sequence[float]) -> float:
+    return max(float(np.median(values)), EXACT)
 
 
 def _noise(entry: Entry) -> float:
