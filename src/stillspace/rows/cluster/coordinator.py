@@ -44,7 +44,7 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.progress import active
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.sources.dasks import check_shape
+from stillspace.rows.sources.chunked import check_shape
 from stillspace.rows.sources.protocol import is_sparse, storage_type
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, SparseRows
 from stillspace.rows.sums import STANDARD, Job, Layout, stretches

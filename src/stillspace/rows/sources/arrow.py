@@ -38,7 +38,9 @@ class _ArrowSource(ABC):
 
     what: str
 
-    def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, columns: Sequence[str] | None = None
+    ) -> None:
         self.path = os.fspath(path)
         self._stamp = stamp_of(self.path)
         self._asked = None if columns is None else tuple(columns)
@@ -62,7 +64,6 @@ class _ArrowSource(ABC):
         return _reopened, (type(self), os.path.abspath(self.path), self._asked, self._stamp)
 
     def describe(self) -> str:
-        """Return what it is."""
         return f"{self.what}, {self.shape[1]} columns of {self.dtype.name}, in {self.path}"
 
     def read(self, start: int, stop: int) -> AnyArray:
@@ -164,22 +165,10 @@ class IpcSource(_ArrowSource):
             yield self._reader.get_batch(k).select(self.names)
 
 
-def open_parquet(
-    path: str | os.PathLike[str], *, columns: Sequence[str] | None = None
-) -> ParquetSource:
-    """Open a Parquet file; the footer is read, no cell."""
-    return ParquetSource(path, columns)
-
-
-def open_ipc(path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> IpcSource:
-    """Open an Arrow IPC file."""
-    return IpcSource(path, columns)
-
-
 def _reopened(kind: type[_ArrowSource], path: str, columns: Any, stamp: Any) -> _ArrowSource:
     """Open a file again in another process."""
     check_stamp(path, stamp)
-    return kind(path, columns)
+    return kind(path, columns=columns)
 
 
 def _checked_names(path: str, schema: Any, asked: tuple[str, ...] | None) -> tuple[str, ...]:

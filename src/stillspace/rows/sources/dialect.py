@@ -16,7 +16,13 @@ _POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+|\d+\.)([eE][+-]?\d+)?")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LINES = 50
 """Lines that are looked at."""
-_MISSING = {"", "na", "n/a", "nan", "null", "none"}
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+"""Cells that are missing, in small or capital letters."""
+
+
+def is_place(column: str) -> bool:
+    """Whether a column is given by its number."""
+    return column.isascii() and column.isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Dialect:
         """Return the number, from 0, of a column that was given by name or by number from 1."""
         if self.names is not None and self.header_given and column in self.names:
             return self.names.index(column)
-        if column.isascii() and column.isdecimal() and 1 <= int(column) <= self.n_columns:
+        if is_place(column) and 1 <= int(column) <= self.n_columns:
             return int(column) - 1
         msg = (
             f"{path} has no column {column[:60]!r}; give a name of its header, or a number from 1 "
@@ -81,13 +87,13 @@ class NoNumberError(DataFileError):
 def sniffed(
     path: str,
     sample: bytes,
-    delimiter: str | None,
-    decimal: str | None,
-    header: bool | None,
-    encoding: str | None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
     *,
     whole: bool,
-    hidden: bool,
+    hidden: bool = False,
 ) -> Dialect:
     """Return how a file is written; what is told is taken as it is."""
     encoding = encoding or _encoding(sample)
@@ -118,14 +124,13 @@ def _encoding(sample: bytes) -> str:
 def _lines(path: str, sample: bytes, encoding: str, whole: bool) -> list[str]:
     """Return the first lines, without one that was cut off."""
     try:
+        text = sample.decode(encoding)
+    except UnicodeDecodeError as error:
         # A character that was cut off at the end of the sample is no error.
-        text = sample.decode(encoding, "strict" if whole else "ignore")
-        if not whole:
-            sample[: len(sample) // 2].decode(encoding, "ignore")
-            _check_start(sample, encoding)
-    except UnicodeDecodeError:
-        msg = f"{path} is not text in {encoding}; give its encoding, such as latin-1."
-        raise DataFileError(msg) from None
+        if whole or error.start < len(sample) - 4:
+            msg = f"{path} is not text in {encoding}; give its encoding, such as latin-1."
+            raise DataFileError(msg) from None
+        text = sample.decode(encoding, "ignore")
     except LookupError:
         msg = f"There is no encoding {encoding[:40]!r}; give one such as utf-8 or latin-1."
         raise DataFileError(msg) from None
@@ -134,15 +139,6 @@ def _lines(path: str, sample: bytes, encoding: str, whole: bool) -> list[str]:
         raise DataFileError(msg)
     lines = _LINE_END.split(text.removeprefix("\ufeff"))
     return (lines if whole else lines[:-1] or lines)[:_LINES]
-
-
-def _check_start(sample: bytes, encoding: str) -> None:
-    """Decode all but the last bytes, among which a character may have been cut off."""
-    try:
-        sample.decode(encoding)
-    except UnicodeDecodeError as error:
-        if error.start < len(sample) - 4:
-            raise
 
 
 def _split(lines: list[str], delimiter: str) -> list[list[str]]:
@@ -213,7 +209,7 @@ def _has_header(
 
 def _is_number(cell: str, decimal: str) -> bool:
     text = cell.strip()
-    if text.lower() in _MISSING:
+    if text.lower() in MISSING:
         return True
     if "_" in text:  # Python would read 1_0 as 10
         return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from stillspace._typing import IntArray
+from stillspace.exceptions import DataFileError
 
 STORAGE_TYPES = tuple(np.dtype(t) for t in (np.float64, np.float32, np.int8, np.uint8))
 """Types of cells that are read as they are; cells of any other type become float64."""
@@ -70,6 +72,11 @@ def storage_type(dtype: Any) -> np.dtype[Any]:
     return dtype if dtype in STORAGE_TYPES else np.dtype(np.float64)
 
 
-def is_real(dtype: Any) -> bool:
-    """Whether cells of this type are real numbers."""
-    return np.dtype(dtype).kind in "biuf"
+def check_cells(where: str, shape: Sequence[Any], dtype: Any) -> None:
+    """Refuse an array that is no table of real numbers."""
+    if len(shape) != 2:
+        raise DataFileError(
+            f"{where} holds an array of {len(shape)} dimensions; rows and columns are needed."
+        )
+    if np.dtype(dtype).kind not in "biuf":
+        raise DataFileError(f"{where} holds cells of type {dtype}; real numbers are needed.")
