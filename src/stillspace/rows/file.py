@@ -126,12 +126,8 @@ class RowTable:
                 msg = "Rows of a file are sliced without a step."
                 raise ValueError(msg)
             return self._run(start, max(start, stop))
-        numbers = np.asarray(rows, dtype=np.int64)
-        order = np.argsort(numbers, kind="stable")
-        found = self.reader.take(numbers[order])
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[back]
+        ascending, back = _in_order(np.asarray(rows, dtype=np.int64))
+        return self.reader.take(ascending)[back]
 
     def _columns(self, start: int, stop: int, numbers: IntArray | None = None) -> Any:
         """Return columns of all or chosen rows: by themselves if the source can, else from rows."""
@@ -160,6 +156,14 @@ class RowTable:
     def as_rows(self) -> FileRows:
         """Return the rows as a fit takes them."""
         return FileRows(self)
+
+
+def _in_order(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Return ascending row numbers, and where each of the given ones is among them."""
+    order = np.argsort(numbers, kind="stable")
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return numbers[order], back
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,12 +280,8 @@ class FileStored(LoadedFirst):
             return
         step = max(reader.rows // block, 1) * block
         for at in range(start, stop, step):
-            numbers = index[at : min(at + step, stop)]
-            order = np.argsort(numbers, kind="stable")
-            back = np.empty_like(order)
-            back[order] = np.arange(len(order))
-            ascending = numbers[order]
-            piece = Piece(self._taken(ascending), 0, 0, len(numbers))
+            ascending, back = _in_order(index[at : min(at + step, stop)])
+            piece = Piece(self._taken(ascending), 0, 0, len(ascending))
             yield piece, back, factors[ascending]
 
     def _taken(self, numbers: IntArray) -> Any:
@@ -386,7 +386,7 @@ class FileRows(MemoryRows):
         source = self._source
         if isinstance(source, FileStored):
             length = pair_block(*source.shape)
-            source = FileStored(self.table, BlockCache(self.table.source, length))
+            source = FileStored(self.table, BlockCache.of(self.table.source, length))
         paired = PairedRows.of(source, pairs)
         return self._like(source=paired, scaling=self._scaling, bounded=False)
 
