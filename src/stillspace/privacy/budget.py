@@ -114,17 +114,15 @@ class Budget:
         if mode == "create" or (mode != "open" and not os.path.lexists(self._path)):
             made = self._create(given)
             if mode == "create" and not made:
-                msg = (
+                raise BudgetError(
                     f"{self._path} exists already, and mode='create' only makes new ledgers; give "
                     "another path, or mode='open' to use the ledger that is there."
                 )
-                raise BudgetError(msg)
         elif not os.path.lexists(self._path):
-            msg = (
+            raise BudgetError(
                 f"There is no ledger at {self._path}, and mode='open' makes none; if it was moved "
                 "or deleted, put it back: a new ledger would forget all earlier fits."
             )
-            raise BudgetError(msg)
         self._ledger.read()
         assert self._ledger.terms is not None  # read
         self._terms: LedgerTerms = self._ledger.terms
@@ -136,8 +134,7 @@ class Budget:
             msg = f"There is no ledger at {self._path}; give epsilon and delta to create one."
             raise BudgetError(msg)
         if not os.path.isdir(os.path.dirname(self._path)):
-            msg = f"The folder of {self._path} is not there; make it first."
-            raise BudgetError(msg)
+            raise BudgetError(f"The folder of {self._path} is not there; make it first.")
         terms = fixed_terms(**{k: v for k, v in given.items() if v is not None})
         return ledger.create(self._path, terms, self._ledger.timeout)
 
@@ -148,11 +145,10 @@ class Budget:
             single = isinstance(wanted, str | Real) or name == "orders"  # an array equals nothing
             if value is not None and not (single and wanted == stored):
                 given_text = repr(value) if single else described(value)
-                msg = (
+                raise BudgetError(
                     f"The ledger {self._path} has {name}={stored!r}, not {given_text}; a ledger's "
                     "terms never change: leave it out, or use another file."
                 )
-                raise BudgetError(msg)
 
     @property
     def path(self) -> str:

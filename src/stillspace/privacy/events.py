@@ -143,7 +143,6 @@ class GaussianEvent:
         return self.coordinates + (self.sampling == "poisson")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
         return {"kind": "gaussian", **{k: _plain(v) for k, v in asdict(self).items()}}
 
 
@@ -154,7 +153,6 @@ class NonPrivateEvent:
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
         return {"kind": "not private", "reason": self.reason}
 
 
@@ -174,7 +172,6 @@ class TestedEvent:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
         return {"kind": "tested", "epsilon": float(self.epsilon), "delta": float(self.delta)}
 
 
@@ -212,7 +209,6 @@ class ComposedEvent:
 
     @classmethod
     def of(cls, events: Iterable[SingleEvent]) -> ComposedEvent:
-        """Compose single events in order."""
         return cls(tuple((event, sum(1 for _ in run)) for event, run in groupby(events)))
 
     def __iter__(self) -> Iterator[tuple[SingleEvent, int]]:
@@ -250,13 +246,12 @@ class ComposedEvent:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parts as plain JSON values."""
         return {"parts": [{**event.to_dict(), "count": int(count)} for event, count in self]}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ComposedEvent:
         """Read what `to_dict` wrote, checking every field again."""
-        parts = _of_type(list, stored["parts"])
+        parts = of_type(list, stored["parts"])
         return cls(tuple((_event_from(part), _whole(part["count"])) for part in parts))
 
 
@@ -269,7 +264,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _of_type(kind: type, value: Any) -> Any:
+def of_type(kind: type, value: Any) -> Any:
     """Return a stored value of exactly this type: no text for a number, no bool for an integer."""
     if type(value) is not kind:
         raise TypeError(f"a stored value is a {type(value).__name__}, not a {kind.__name__}")
@@ -278,21 +273,21 @@ def _of_type(kind: type, value: Any) -> Any:
 
 def _whole(value: Any) -> int:
     """Return a stored count; no run has 2⁴⁰ steps, rows or coordinates."""
-    if not 0 <= _of_type(int, value) <= 1 << 40:
+    if not 0 <= of_type(int, value) <= 1 << 40:
         raise ValueError("a stored count is negative or above 2**40")
     return int(value)
 
 
-def _real(value: Any) -> float:
+def real(value: Any) -> float:
     """Return a stored number; JSON writers may leave the point out."""
-    return float(value if type(value) is int else _of_type(float, value))
+    return float(value if type(value) is int else of_type(float, value))
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
-    "float": _real,
+    "float": real,
     "int": _whole,
-    "bool": partial(_of_type, bool),
-    "SamplingName": partial(_of_type, str),
+    "bool": partial(of_type, bool),
+    "SamplingName": partial(of_type, str),
 }
 """How a field of a `GaussianEvent` is read, by its annotation."""
 
@@ -300,9 +295,9 @@ _READ: dict[str, Callable[[Any], Any]] = {
 def _event_from(stored: Mapping[str, Any]) -> SingleEvent:
     kind = stored["kind"]
     if kind == "not private":
-        return NonPrivateEvent(_of_type(str, stored["reason"]))
+        return NonPrivateEvent(of_type(str, stored["reason"]))
     if kind == "tested":
-        return TestedEvent(_real(stored["epsilon"]), _real(stored["delta"]))
+        return TestedEvent(real(stored["epsilon"]), real(stored["delta"]))
     if kind != "gaussian":
         raise ValueError(f"an event of kind {described(kind)} is not known to this version.")
     names = {f.name for f in fields(GaussianEvent)}

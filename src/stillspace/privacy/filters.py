@@ -268,13 +268,11 @@ class Tally:
 
     @classmethod
     def of(cls, terms: LedgerTerms, charges: list[Charge]) -> Tally:
-        """Add charges up."""
         columns = zip(*(charge.amounts for charge in charges), strict=True)
         amounts = tuple(map(sum, columns)) if charges else (0,) * len(terms.limits)
         return cls(terms, amounts, sum(charge.sampler for charge in charges))
 
     def plus(self, charge: Charge) -> Tally:
-        """Return the tally after one more charge."""
         amounts = tuple(a + b for a, b in zip(self.amounts, charge.amounts, strict=True))
         return Tally(self.terms, amounts, self.sampler + charge.sampler)
 

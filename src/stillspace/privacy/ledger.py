@@ -79,7 +79,6 @@ class Known:
     stamp: tuple[int, ...]
 
     def plus(self, entry: Entry, stamp: tuple[int, ...]) -> Known:
-        """Return what is known after one more entry."""
         return Known(Link(entry.number, entry.hash), self.tally.plus(entry.charge), stamp)
 
 
@@ -114,7 +113,6 @@ class LedgerFile:
         return self._transact(work, write=False)
 
     def tally(self) -> Tally:
-        """Return the sum of all charges."""
 
         def work(connection: sqlite3.Connection, stamp: tuple[int, ...]) -> Tally:
             known = self._current(connection, stamp)
@@ -194,11 +192,10 @@ class LedgerFile:
         links = [start_hash(terms), *(entry.hash for entry in entries)]
         known = self.link
         if known is not None and (known.number >= len(links) or links[known.number] != known.hash):
-            msg = (
+            raise BudgetError(
                 f"The ledger {self.path} has lost entries: this handle saw {known.number} of them, "
                 "and the file does not hold them any more. Put the newest copy of the file back."
             )
-            raise BudgetError(msg)
         tally = Tally.of(terms, [entry.charge for entry in entries])
         return Known(Link(len(entries), links[-1]), tally, stamp), entries
 
@@ -229,11 +226,10 @@ class LedgerFile:
             except UnicodeDecodeError as error:  # SQLite quotes damaged bytes in what it says
                 _damaged(self.path, "it has bytes that are no text", error)
             if time.monotonic() >= deadline:
-                msg = (
+                raise BudgetError(
                     f"The ledger {self.path} was locked by another process for {self.timeout:g} s; "
                     "try again."
                 )
-                raise BudgetError(msg)
             time.sleep(random.uniform(0.001, 0.02))
 
 

@@ -41,11 +41,10 @@ class _Process:
 def one_operation(path: str, timeout: float) -> Iterator[None]:
     """Wait up to `timeout` seconds for other threads; refuse if this thread is inside one."""
     if not _Process.lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX)):
-        msg = (
+        raise BudgetError(
             f"The ledger {path} cannot be used now: another thread of this process is in the "
             "middle of a ledger operation; try again, or give the Budget a longer timeout."
         )
-        raise BudgetError(msg)
     try:
         _check_free(path)
         try:
@@ -59,17 +58,15 @@ def one_operation(path: str, timeout: float) -> Iterator[None]:
 
 def _check_free(path: str) -> None:
     if _Process.forked_inside:
-        msg = (
+        raise BudgetError(
             f"The ledger {path} cannot be used here: this process was forked in the middle of a "
             "ledger operation; use it in another process."
         )
-        raise BudgetError(msg)
     if _Process.inside:
-        msg = (
+        raise BudgetError(
             f"The ledger {path} cannot be used now: this thread is in the middle of a ledger "
             "operation, which a signal handler interrupted; ask again when the handler has ended."
         )
-        raise BudgetError(msg)
 
 
 @contextmanager

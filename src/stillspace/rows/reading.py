@@ -173,7 +173,6 @@ class BlockCache(_Windows):
 
     @classmethod
     def of(cls, source: RowSource, length: int) -> BlockCache:
-        """Keep blocks of so many rows."""
         return cls(source, length, 5)
 
     def take(self, numbers: IntArray) -> Any:

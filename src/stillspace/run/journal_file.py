@@ -119,7 +119,6 @@ class JournalFile:
         return self._transact(work)
 
     def read(self, number: int) -> tuple[About, list[FloatArray]]:
-        """Return an answer and what is known of it."""
 
         def work(connection: sqlite3.Connection) -> tuple[About, list[FloatArray]]:
             query = "SELECT about FROM answers WHERE number = ?"
@@ -132,11 +131,10 @@ class JournalFile:
         """Refuse answers for which the disk has no room, before they are claimed."""
         needed = 2 * sum(8 * value.size for value in values) + SPARE_BYTES
         if shutil.disk_usage(os.path.dirname(self.path)).free < needed:
-            msg = (
+            raise JournalError(
                 f"The disk of the journal {self.path} is full; make room and fit again, which "
                 "goes on after the last answer."
             )
-            raise JournalError(msg)
 
     def append(self, number: int, about: About, values: Sequence[FloatArray]) -> None:
         """Append answers, durably; what is given back later has the same bits."""
@@ -158,7 +156,6 @@ class JournalFile:
         os.unlink(self.path)
 
     def _transact(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
-        """Run `work` in one transaction; wait for others."""
         deadline = time.monotonic() + WAIT
         while True:
             try:
@@ -196,10 +193,9 @@ def _check_kind(path: str) -> None:
         msg = f"{path} is not a journal of stillspace; it was left as it is. Give another name."
         raise JournalError(msg)
     if version != VERSION:
-        msg = (
+        raise JournalError(
             f"The journal {path} has format {version}; this version of stillspace reads {VERSION}."
         )
-        raise JournalError(msg)
 
 
 def _header_text(header: About) -> str:
@@ -212,7 +208,6 @@ def _version() -> str:
 
 
 def _foreign(path: str, stored: list[str], header: About) -> NoReturn:
-    """Say in which fact a journal differs from the fit."""
     try:
         found = json.loads(stored[0])
         wanted = json.loads(_header_text(header))
@@ -223,11 +218,10 @@ def _foreign(path: str, stored: list[str], header: About) -> NoReturn:
         "plan": "another plan: other parameters, another shape of the table, or other rows",
         "stillspace": f"stillspace {found['stillspace']}, and this is {_version()}",
     }
-    msg = (
+    raise JournalError(
         f"The journal {path} belongs to another fit ({what.get(name, f'another {name}')}); give "
         "another name, or fit as before. It was left as it is."
     )
-    raise JournalError(msg)
 
 
 def _checked_chain(path: str, connection: sqlite3.Connection, header: str) -> tuple[str, int]:
@@ -277,8 +271,7 @@ def _refuse(path: str, error: sqlite3.Error) -> NoReturn:
 
 
 def _damaged(path: str, reason: str, error: Exception | None = None) -> NoReturn:
-    msg = (
+    raise JournalError(
         f"The journal {path} is damaged ({reason}); put a whole copy back, or begin a new fit with "
         "another journal, which is charged. It was left as it is."
-    )
-    raise JournalError(msg) from error
+    ) from error

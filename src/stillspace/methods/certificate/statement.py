@@ -161,7 +161,6 @@ class PrivateCertificate:
             radius = closer
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as JSON values."""
         return {**asdict(self), "spreads": [list(pair) for pair in self.spreads]}
 
     @classmethod

@@ -91,16 +91,14 @@ class ClusterTable(RowTable):
         self.numbers = count()
 
     def as_rows(self) -> ClusterRows:  # type: ignore[override]
-        """Return the rows as a fit takes them."""
         return ClusterRows(self)
 
     def with_missing(self, code: float) -> RowTable:
         """Refuse: what stands for a missing cell is put in when rows are read from a file."""
-        msg = (
+        raise ValueError(
             "RobustPCA does not take missing cells on a cluster; put a number in their place and "
             f"give missing_code (here {code:g} would do), or fit without the cluster."
         )
-        raise ValueError(msg)
 
     def forget(self) -> None:
         """Drop what the workers keep of this table."""
@@ -184,12 +182,10 @@ class ClusterRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, or of pairs."""
         return self.table.shape[0] if self.pairs is None else len(self.pairs)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns behind the view."""
         return width(self.view, self.table.shape[1])
 
     @property
@@ -202,15 +198,13 @@ class ClusterRows:
 
     def paired(self, pairs: IntArray) -> Any:
         if self.table.chunks is not None:
-            msg = (
+            raise ValueError(
                 "Pairs of rows of a Dask collection lie on different workers; write the rows to "
                 "Parquet or Zarr and give the path, or use another center."
             )
-            raise ValueError(msg)
         return ClusterRows(self.table, (*self.view, Pairs()), np.asarray(pairs, dtype=np.int64))
 
     def only(self, kept: npt.NDArray[np.bool_]) -> ClusterRows:
-        """Return the same rows with all others than these as zero rows."""
         both = kept if self.kept is None else kept & self.kept
         return ClusterRows(self.table, self.view, self.pairs, both)
 
@@ -284,21 +278,17 @@ class ClusterRows:
         return out
 
     def distances(self, V: FloatArray) -> FloatArray:
-        """Return the distance of every row to the span of V."""
         return self._gathered("distances", V)
 
     def lengths(self, selection: IntArray | None = None) -> FloatArray:
-        """Return what the selected (or all) rows were divided by; 0 for zero rows."""
         found = self._gathered("lengths")
         return found if selection is None else found[selection]
 
     def _gathered(self, what: str, *arguments: Any) -> FloatArray:
-        """Return one number per row."""
         tasks = {k: (high - low,) for k, (low, high) in enumerate(pairwise(self._edges()))}
         return np.concatenate(self._asked((what, *arguments), tasks))
 
     def _edges(self) -> list[int]:
-        """Return the limits of the partitions of rows, or of pairs."""
         if self.pairs is None:
             return self.table.edges
         parts = len(self.table.edges) - 1

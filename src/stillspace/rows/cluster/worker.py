@@ -51,7 +51,6 @@ class Sealed:
         return cls(cloudpickle.dumps(content))
 
     def opened(self) -> Any:
-        """Return what was packed."""
         return pickle.loads(self.content)
 
     def __repr__(self) -> str:

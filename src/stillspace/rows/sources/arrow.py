@@ -166,7 +166,6 @@ class IpcSource(_ArrowSource):
 
 
 def _reopened(kind: type[_ArrowSource], path: str, columns: Any, stamp: Any) -> _ArrowSource:
-    """Open a file again in another process."""
     check_stamp(path, stamp)
     return kind(path, columns=columns)
 
@@ -175,12 +174,10 @@ def _checked_names(path: str, schema: Any, asked: tuple[str, ...] | None) -> tup
     names = tuple(schema.names) if asked is None else asked
     unknown = [name for name in names if name not in schema.names]
     if unknown:
-        msg = f"{path} has no column {unknown[0]!r}; choose columns of the file."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} has no column {unknown[0]!r}; choose columns of the file.")
     twice = len(set(schema.names)) < len(schema.names)
     if twice or not names:
-        msg = f"{path} must have columns, each with a name of its own."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} must have columns, each with a name of its own.")
     return names
 
 
@@ -191,11 +188,10 @@ def _common_type(path: str, schema: Any, names: tuple[str, ...]) -> np.dtype[Any
         kind = schema.field(name).type
         number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind)
         if not number and not kinds.is_boolean(kind) and not kinds.is_null(kind):
-            msg = (
+            raise DataFileError(
                 f"Column {name!r} of {path} has type {kind}, which is no number; "
                 "convert the column, or choose others by columns=[...]."
             )
-            raise DataFileError(msg)
         single = single and str(kind) in _SINGLE
     return np.dtype(np.float32 if single else np.float64)
 

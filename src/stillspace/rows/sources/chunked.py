@@ -45,8 +45,7 @@ class _Held(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._again is None:
-            msg = f"{self.describe()} cannot be sent to another process; give its path."
-            raise TypeError(msg)
+            raise TypeError(f"{self.describe()} cannot be sent to another process; give its path.")
         return _opened_again, (self._again, self._stamp)
 
     def describe(self) -> str:
@@ -61,11 +60,10 @@ class _Held(ABC):
         except DataFileError:
             raise
         except Exception as error:  # the libraries have no error in common
-            msg = (
+            raise DataFileError(
                 f"A part of {self.describe()} cannot be decoded ({type(error).__name__}); write "
                 "it again."
-            )
-            raise DataFileError(msg) from None
+            ) from None
 
     def take(self, numbers: IntArray) -> Any:
         """Return chosen rows; those of one chunk by one read."""
@@ -77,8 +75,7 @@ class _Held(ABC):
         """Check what is held and note its facts; `where` is its name in messages."""
 
     @abstractmethod
-    def _rows(self, start: int, stop: int) -> Any:
-        """Return rows."""
+    def _rows(self, start: int, stop: int) -> Any: ...
 
 
 class ArraySource(_Held):

@@ -53,11 +53,10 @@ class Dialect:
             return self.names.index(column)
         if is_place(column) and 1 <= int(column) <= self.n_columns:
             return int(column) - 1
-        msg = (
+        raise DataFileError(
             f"{path} has no column {column[:60]!r}; give a name of its header, or a number from 1 "
             f"to {self.n_columns}."
         )
-        raise DataFileError(msg)
 
     def options(self) -> list[tuple[str, str]]:
         """Return the options of the command that say all of this: nothing of the rows."""
@@ -101,8 +100,7 @@ def sniffed(
     delimiter = delimiter or _delimiter(lines)
     table = _split(lines, delimiter)
     if not table and not hidden:
-        msg = f"{path} is empty; give a file with rows."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} is empty; give a file with rows.")
     decimal = decimal or _decimal(table, delimiter)
     if decimal == delimiter:
         msg = f"The decimal mark and the delimiter of {path} cannot both be {delimiter!r}."
@@ -192,18 +190,16 @@ def _has_header(
     if found is None and table:
         words = [not _is_number(cell, decimal) for cell in table[0]]
         if any(words) and not (all(words) and len(set(table[0])) == len(words)):
-            msg = (
+            raise DataFileError(
                 f"The first line of {path} could be names or data: give --header or --no-header "
                 "(header=True or False)."
             )
-            raise DataFileError(msg)
         found = any(words)
     if hidden and not (table and found):
-        msg = (
+        raise DataFileError(
             f"{path} needs a header line: under add-or-remove-one the number of rows is secret, "
             "and a file without rows must still tell its number of columns."
         )
-        raise DataFileError(msg)
     return bool(found)
 
 

@@ -25,7 +25,6 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
-        """Take over what the system says."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
@@ -105,7 +104,6 @@ class OpenFile:
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return self.stamp.size
 
     def check(self) -> None:
@@ -129,7 +127,6 @@ class OpenFile:
             done += count
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes."""
         buffer = bytearray(length)
         self.read_into(offset, buffer)
         return bytes(buffer)

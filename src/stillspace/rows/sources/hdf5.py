@@ -56,7 +56,6 @@ def _opened(path: str) -> h5py.File:
 
 
 def _tables(file: h5py.File) -> list[str]:
-    """Return the names of the two-dimensional datasets."""
     found: list[str] = []
 
     def look(name: str, part: Any) -> None:

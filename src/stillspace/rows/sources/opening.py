@@ -119,15 +119,13 @@ def _opened(path: Path, options: dict[str, Any], hidden: bool, memory: int | Non
 
         return open_folder(path, {**options, "hidden": hidden, "memory": memory})
     if not path.exists():
-        msg = f"{path} does not exist on this machine; check the path."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} does not exist on this machine; check the path.")
     known = ", ".join(sorted(SUFFIXES))
     msg = f"{path} has no known format; the name of a file of rows must end in one of {known}."
     raise DataFileError(msg)
 
 
 def _path_of(X: Any) -> Path | None:
-    """Return the path of an open binary file."""
     name = getattr(X, "name", None)
     binary = "b" in str(getattr(X, "mode", ""))
     is_file = callable(getattr(X, "fileno", None)) and callable(getattr(X, "readinto", None))

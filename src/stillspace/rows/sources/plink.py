@@ -72,11 +72,10 @@ def open_bed(path: str | os.PathLike[str]) -> BedSource:
     """Open a .bed file in individual-major order, with its .bim and .fam beside it."""
     file, order, n, D = _checked(path)
     if order != BY_INDIVIDUALS:
-        msg = (
+        raise DataFileError(
             f"{file.path} is in variant-major (SNP-major) order, in which no row can be read by "
             f"itself; rewrite it once: stillspace convert {file.path} NEW.bed"
         )
-        raise DataFileError(msg)
     calls = RawSource(file, HEADER, (n, -(-D // 4)), np.dtype(np.uint8))
     return BedSource(calls, (n, D))
 
@@ -145,16 +144,14 @@ def _checked(path: str | os.PathLike[str]) -> tuple[OpenFile, int, int, int]:
     outer, inner = (n, D) if head[2] == BY_INDIVIDUALS else (D, n)
     if file.size != HEADER + outer * -(-inner // 4):
         # No sizes here: they tell the number of rows, which may be secret.
-        msg = (
+        raise DataFileError(
             f"{file.path} does not have the size that its .bim and .fam ask for: the three files "
             "do not belong together, or one of them is truncated."
         )
-        raise DataFileError(msg)
     return file, head[2], n, D
 
 
 def _lines(path: Path) -> int:
-    """Count the lines of a text file."""
     count, last = 0, b"\n"
     try:
         with path.open("rb") as file:

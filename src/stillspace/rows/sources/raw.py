@@ -47,11 +47,10 @@ class RawSource:
         needed = self.offset + self.shape[0] * self.shape[1] * self.stored.itemsize
         if self.file.size < needed:
             # No sizes here: they tell the number of rows, which may be secret.
-            msg = (
+            raise DataFileError(
                 f"{self.file.path} is truncated: it is shorter than its shape and type need; write "
                 "the file again."
             )
-            raise DataFileError(msg)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -95,7 +94,6 @@ class RawSource:
         return f"{self.what}, {self.shape[1]} columns of {self.stored.name}, in {self.file.path}"
 
     def announce(self, start: int, stop: int) -> None:
-        """Have the system bring rows nearer."""
         if not self.by_columns:
             self.file.announce(self._position(start), (stop - start) * self._row_bytes)
 
@@ -148,11 +146,10 @@ def open_raw(
     """Open a file that holds nothing but cells; give its type, and its shape or columns."""
     file = OpenFile(path)
     if dtype is None or (shape is None and columns is None):
-        msg = (
+        raise DataFileError(
             f"{file.path} tells neither the type nor the shape of its cells: open it in Python by "
             "open_source(path, dtype=..., columns=...), or save the array with numpy.save."
         )
-        raise DataFileError(msg)
     stored = np.dtype(dtype)
     if shape is None:
         assert columns is not None

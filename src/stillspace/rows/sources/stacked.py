@@ -24,17 +24,15 @@ class StackedSource:
         first = self._parts[0]
         for part in self._parts[1:]:
             if part.shape[1] != first.shape[1] or part.names != first.names:
-                msg = (
+                raise DataFileError(
                     f"The part files of {where} differ in their columns: {part.describe()} does "
                     f"not have those of {first.describe()}; give part files of one table."
                 )
-                raise DataFileError(msg)
             if part.dtype != first.dtype or is_sparse(part) != is_sparse(first):
-                msg = (
+                raise DataFileError(
                     f"The part files of {where} differ in their types: {part.describe()}, and "
                     f"{first.describe()}; write them with one type."
                 )
-                raise DataFileError(msg)
         self._starts = [0, *accumulate(part.shape[0] for part in self._parts)]
         self.shape = (self._starts[-1], first.shape[1])
         self.dtype, self.names = first.dtype, first.names
@@ -47,7 +45,6 @@ class StackedSource:
         return f"{len(self._parts)} part files in {self._where}, each {self._parts[0].describe()}"
 
     def read(self, start: int, stop: int) -> Any:
-        """Return rows; they may come from several parts."""
         found = []
         for k in range(bisect_right(self._starts, start) - 1, len(self._parts)):
             base, end = self._starts[k], self._starts[k + 1]
@@ -79,6 +76,5 @@ def open_folder(path: Path, options: dict[str, Any]) -> StackedSource:
     strange = [f for f in files if f.suffix.lower() not in SUFFIXES]
     if not files or strange:
         what = f"holds {strange[0].name}, which has no known format" if strange else "has no files"
-        msg = f"{path} {what}; give a folder with the part files of one table."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} {what}; give a folder with the part files of one table.")
     return StackedSource([open_source(file, **options) for file in files], str(path))

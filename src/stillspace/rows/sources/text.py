@@ -162,12 +162,11 @@ def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
     needed = 2 * 8 * lines * columns
     if needed > memory:
         words, bound = bytes_in_words(needed), bytes_in_words(memory)
-        msg = (
+        raise DataFileError(
             f"{path} is a text file, which is read into memory as a whole; it would take about "
             f"{words}, and memory is {bound}: write it as Parquet by stillspace convert {path} "
             "NEW.parquet, or give more memory."
         )
-        raise DataFileError(msg)
 
 
 def _name_of(given: str | os.PathLike[str] | IO[bytes]) -> str:
@@ -207,11 +206,10 @@ def _chosen(
         asked = [dialect.place(path, column) for column in columns]
     chosen = [j for j in dict.fromkeys(asked) if j not in out]
     if len(chosen) < 2:
-        msg = (
+        raise DataFileError(
             f"{path} has {len(chosen)} column{'s' if len(chosen) != 1 else ''} to read; at least "
             "two are needed (is the delimiter right?)."
         )
-        raise DataFileError(msg)
     return chosen
 
 

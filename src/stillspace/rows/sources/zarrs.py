@@ -36,7 +36,6 @@ def _source(found: Any, where: str, key: str | None) -> ArraySource | CsrSource:
         name = "X" if key is None else key
         if name not in found:
             where = where or "The Zarr group"
-            msg = f"{where} has no {name!r}; name one of its arrays by FILE::KEY."
-            raise DataFileError(msg)
+            raise DataFileError(f"{where} has no {name!r}; name one of its arrays by FILE::KEY.")
         found = found[name]
     return source_of(found, "Zarr", where, again)
