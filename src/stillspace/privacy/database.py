@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -27,12 +26,13 @@ def create(
     script: str,
     application: int,
     version: int,
-    fill: Callable[[sqlite3.Connection], object],
+    first: tuple[str, list[str]],
     timeout: float,
 ) -> bool:
     """Make a file at `path`; False, and nothing changed, if something is there already.
 
-    `application` and `version` go into SQLite's own header. Raises sqlite3.Error or OSError.
+    `application` and `version` go into SQLite's own header, and `first` is a statement with its
+    values. Raises sqlite3.Error or OSError.
     """
     folder, target = os.path.dirname(path), Path(path)
     if target.exists() or target.is_symlink():
@@ -44,7 +44,7 @@ def create(
                 f"PRAGMA application_id={application};PRAGMA user_version={version};"
                 f"BEGIN IMMEDIATE; {script}"
             )
-            fill(connection)
+            connection.execute(*first)
             connection.execute("COMMIT")
         os.link(temporary, path)
     except FileExistsError:

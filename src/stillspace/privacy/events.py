@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import groupby
 from math import inf, isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from stillspace import _checks
 from stillspace._checks import described, is_word_of
@@ -23,12 +23,7 @@ Relation: TypeAlias = _checks.Relation
 RELATIONS = _checks.RELATIONS
 
 SamplingName: TypeAlias = Literal["all", "poisson", "without-replacement", "with-replacement"]
-SAMPLINGS: tuple[SamplingName, ...] = (
-    "all",
-    "poisson",
-    "without-replacement",
-    "with-replacement",
-)
+SAMPLINGS: tuple[SamplingName, ...] = get_args(SamplingName)
 
 
 def check_relation(relation: str) -> None:

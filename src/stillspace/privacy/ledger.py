@@ -48,14 +48,10 @@ T = TypeVar("T")
 
 def create(path: str, terms: LedgerTerms, timeout: float) -> bool:
     """Make a ledger at `path`; False, and nothing changed, if something is there already."""
-
-    def fill(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO terms VALUES (?)", [_terms_text(terms)])
-
+    first = "INSERT INTO terms VALUES (?)", [json.dumps(terms.to_dict(), sort_keys=True)]
+    facts = schema.SCRIPT, schema.APPLICATION, schema.VERSION
     try:
-        return database.create(
-            path, schema.SCRIPT, schema.APPLICATION, schema.VERSION, fill, timeout
-        )
+        return database.create(path, *facts, first, timeout)
     except (sqlite3.Error, OSError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
         msg = f"No ledger could be made at {path}: {reason[:1].lower()}{reason[1:]}."
@@ -283,10 +279,6 @@ def _checked_terms(connection: sqlite3.Connection) -> LedgerTerms:
         return LedgerTerms.from_dict(json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError("its terms cannot be read") from error
-
-
-def _terms_text(terms: LedgerTerms) -> str:
-    return json.dumps(terms.to_dict(), sort_keys=True)
 
 
 def _busy(error: sqlite3.Error) -> bool:

@@ -18,16 +18,8 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
 from stillspace.rows.reading import BlockCache, Piece, Reader, WindowReader, reader_of
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.sources.protocol import OtherSource, is_sparse
-from stillspace.rows.sources.runs import joined
-from stillspace.rows.stored import (
-    NO_INDEX,
-    Factors,
-    LoadedFirst,
-    Scaling,
-    Stored,
-    stored,
-)
+from stillspace.rows.sources.protocol import OtherSource, is_sparse, joined
+from stillspace.rows.stored import NO_INDEX, Factors, LoadedFirst, Scaling, Stored, stored
 from stillspace.rows.sums import LONGEST_BLOCK, Job, Layout, stretches
 
 DEFAULT_MEMORY = 10**9

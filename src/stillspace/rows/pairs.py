@@ -9,13 +9,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.pairs import subtract_pairs
-from stillspace.rows.stored import (
-    Factors,
-    LoadedFirst,
-    Ones,
-    Scaling,
-    Stored,
-)
+from stillspace.rows.stored import Factors, LoadedFirst, Ones, Scaling, Stored
 
 PAIR_CELLS = 2**21
 """Cells of a block of rows whose partners all lie in one other block."""

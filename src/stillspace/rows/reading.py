@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stillspace._typing import IntArray
-from stillspace.rows.sources.protocol import RowSource
-from stillspace.rows.sources.runs import joined
+from stillspace.rows.sources.protocol import RowSource, joined
 from stillspace.rows.sums import allowed_threads
 
 WINDOWS = 3

@@ -62,12 +62,9 @@ class JournalFile:
     def create(cls, path: str, header: About) -> JournalFile | None:
         """Make a journal without answers; None if something of this name is there."""
         text = _header_text(header)
-
-        def fill(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO header VALUES (?)", [text])
-
+        first = "INSERT INTO header VALUES (?)", [text]
         try:
-            made = database.create(path, SCRIPT, APPLICATION, VERSION, fill, WAIT)
+            made = database.create(path, SCRIPT, APPLICATION, VERSION, first, WAIT)
         except (sqlite3.Error, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise JournalError(f"No journal could be made at {path} ({reason}).") from error
@@ -94,32 +91,22 @@ class JournalFile:
 
     def rights(self) -> list[str]:
         """Return the names of the rights under which the answers were published, oldest first."""
-
-        def work(connection: sqlite3.Connection) -> list[str]:
-            rows = connection.execute("SELECT id FROM rights ORDER BY rowid").fetchall()
-            return [str(name) for (name,) in rows]
-
-        return self._transact(work)
+        query = "SELECT id FROM rights ORDER BY rowid"
+        return self._transact(lambda file: [str(name) for (name,) in file.execute(query)])
 
     def add_right(self, name: str, entry: int, hash: str) -> None:
         """Write down which entry of the ledger pays for the answers from now on."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO rights VALUES (?, ?, ?)", [name, entry, hash])
-
-        self._transact(work, write=True)
+        row = [name, entry, hash]
+        self._transact(
+            lambda file: file.execute("INSERT INTO rights VALUES (?, ?, ?)", row), write=True
+        )
 
     def records(self) -> list[About]:
         """Return what is known of each answer, without the answers."""
-
-        def work(connection: sqlite3.Connection) -> list[About]:
-            rows = connection.execute("SELECT about FROM answers ORDER BY number").fetchall()
-            return [json.loads(text) for (text,) in rows]
-
-        return self._transact(work)
+        query = "SELECT about FROM answers ORDER BY number"
+        return self._transact(lambda file: [json.loads(text) for (text,) in file.execute(query)])
 
     def read(self, number: int) -> tuple[About, list[FloatArray]]:
-
         def work(connection: sqlite3.Connection) -> tuple[About, list[FloatArray]]:
             query = "SELECT about FROM answers WHERE number = ?"
             about = json.loads(connection.execute(query, [number]).fetchone()[0])

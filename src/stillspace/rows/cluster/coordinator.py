@@ -300,22 +300,21 @@ class ClusterRows:
         """Return what the workers found for each part, in the order of the parts."""
         keys = {part: f"{self.table.run}-{self.number}-{part}" for part in tasks}
         sealed = {part: worker.Sealed.of(task) for part, task in tasks.items()}
-        whole = worker.Sealed.of(question)
-        return self.table.pool.ask(keys, whole, sealed, self._recipe, entries)
+        return self.table.pool.ask(keys, worker.Sealed.of(question), sealed, self._recipe, entries)
 
     def _recipe(self, part: int) -> tuple[worker.Sealed, list[Any]]:
         """Return what a part is made of: a recipe, and arrays on the cluster."""
         low, high = self._edges()[part : part + 2]
         stop = min(high + STANDARD.job_rows(self.n_columns), self.n_rows)
         facts: dict[str, Any] = {"view": self.view, "memory": self.table.memory}
+        futures: list[Any] = []
         if self.kept is not None:
             facts["kept"] = self.kept[low:stop]
         if self.pairs is not None:
-            facts |= {"source": self.table.source, "pairs": self.pairs[low:stop]}
-        elif self.table.chunks is None:
+            facts["pairs"] = self.pairs[low:stop]
+        if self.table.chunks is None:
             facts["source"] = self.table.source
         else:
             futures, first = self.table.chunks.covering(low, stop)
             facts["begin"] = low - first
-            return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), futures
-        return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), []
+        return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), futures

@@ -19,8 +19,7 @@ from scipy import sparse
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.files import Stamp, check_stamp, stamp_of
-from stillspace.rows.sources.protocol import check_cells, storage_type
-from stillspace.rows.sources.runs import take_by_runs
+from stillspace.rows.sources.protocol import check_cells, storage_type, take_by_runs
 
 RUN_BYTES = 2**22
 """Bytes that are read at once when rows are chosen, at most."""

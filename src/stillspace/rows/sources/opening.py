@@ -12,6 +12,7 @@ import numpy as np
 
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.protocol import RowSource
+from stillspace.rows.sources.stacked import StackedSource
 
 _HERE = "stillspace.rows.sources"
 _TEXT = f"{_HERE}.text:open_text"
@@ -115,14 +116,22 @@ def _opened(path: Path, options: dict[str, Any], hidden: bool, memory: int | Non
             options = {**options, "hidden": hidden, "memory": memory}
         return _called(SUFFIXES[suffix], path, options)
     if path.is_dir():
-        from stillspace.rows.sources.stacked import open_folder  # noqa: PLC0415
-
-        return open_folder(path, {**options, "hidden": hidden, "memory": memory})
+        return _folder(path, {**options, "hidden": hidden, "memory": memory})
     if not path.exists():
         raise DataFileError(f"{path} does not exist on this machine; check the path.")
     known = ", ".join(sorted(SUFFIXES))
     msg = f"{path} has no known format; the name of a file of rows must end in one of {known}."
     raise DataFileError(msg)
+
+
+def _folder(path: Path, options: dict[str, Any]) -> RowSource:
+    """Open files in the order of their names; hidden files and _SUCCESS do not count."""
+    files = sorted(f for f in path.iterdir() if f.is_file() and f.name[0] not in "._")
+    strange = [f for f in files if f.suffix.lower() not in SUFFIXES]
+    if not files or strange:
+        what = f"holds {strange[0].name}, which has no known format" if strange else "has no files"
+        raise DataFileError(f"{path} {what}; give a folder with the part files of one table.")
+    return StackedSource([open_source(file, **options) for file in files], str(path))
 
 
 def _path_of(X: Any) -> Path | None:

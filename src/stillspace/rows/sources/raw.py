@@ -17,8 +17,7 @@ import numpy.lib.format as npy
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.files import OpenFile
-from stillspace.rows.sources.protocol import check_cells, storage_type
-from stillspace.rows.sources.runs import take_by_runs
+from stillspace.rows.sources.protocol import check_cells, storage_type, take_by_runs
 
 GAP_BYTES = 2**14
 """Two chosen rows that are nearer than this are read by one call of the system."""

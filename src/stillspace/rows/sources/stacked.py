@@ -5,15 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stillspace._typing import IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.protocol import RowSource, is_sparse
-from stillspace.rows.sources.runs import joined
+from stillspace.rows.sources.protocol import RowSource, is_sparse, joined
 
 
 class StackedSource:
@@ -65,16 +63,3 @@ class StackedSource:
 
     def _joined(self, found: list[Any]) -> Any:
         return joined(found) if found else np.empty((0, self.shape[1]), dtype=self.dtype)
-
-
-def open_folder(path: Path, options: dict[str, Any]) -> StackedSource:
-    """Open the files of a folder, in the order of their names; hidden files and _SUCCESS do not
-    count."""
-    from stillspace.rows.sources.opening import SUFFIXES, open_source  # noqa: PLC0415
-
-    files = sorted(f for f in path.iterdir() if f.is_file() and f.name[0] not in "._")
-    strange = [f for f in files if f.suffix.lower() not in SUFFIXES]
-    if not files or strange:
-        what = f"holds {strange[0].name}, which has no known format" if strange else "has no files"
-        raise DataFileError(f"{path} {what}; give a folder with the part files of one table.")
-    return StackedSource([open_source(file, **options) for file in files], str(path))
