@@ -103,20 +103,16 @@ def _smallest_scale(
         if curve.get_delta(epsilon) <= delta and (sampled or curve.get_epsilon(delta) <= epsilon):
             return scale, event
         log_z, step = log_z + step, 2 * step
-    raise ValueError(_no_scale(epsilon, delta))
+    raise ValueError(
+        f"no noise scale satisfies epsilon={epsilon:g}, delta={delta:g}: the parts of the event "
+        "that do not depend on it use the whole budget already; give those parts a smaller share."
+    )
 
 
 def _log_ratio(mu: float, target: float) -> float:
     if mu == 0:
         return -math.inf
     return math.log(mu / target) if target > 0 and mu < math.inf else math.inf
-
-
-def _no_scale(epsilon: float, delta: float) -> str:
-    return (
-        f"no noise scale satisfies epsilon={epsilon:g}, delta={delta:g}: the parts of the event "
-        "that do not depend on it use the whole budget already; give those parts a smaller share."
-    )
 
 
 def _start(

@@ -16,7 +16,7 @@ from math import inf, isfinite
 from typing import Any, Literal, TypeAlias, get_args
 
 from stillspace import _checks
-from stillspace._checks import described, is_word_of
+from stillspace._checks import checked_choice, described
 from stillspace.exceptions import NotAccountedError
 
 Relation: TypeAlias = _checks.Relation
@@ -28,11 +28,7 @@ SAMPLINGS: tuple[SamplingName, ...] = get_args(SamplingName)
 
 def check_relation(relation: str) -> None:
     """Refuse a neighbouring relation that has no accountant."""
-    if not is_word_of(relation, RELATIONS):
-        raise ValueError(
-            f"neighboring_relation is {described(relation)}; "
-            f"it must be one of {', '.join(RELATIONS)}."
-        )
+    checked_choice("neighboring_relation", relation, RELATIONS)
 
 
 @lru_cache(maxsize=1024)
@@ -78,10 +74,7 @@ class GaussianEvent:
             raise ValueError(f"rows_per_person is {self.rows_per_person}; it must be at least 1.")
         if self.coordinates < 0:
             raise ValueError(f"coordinates is {self.coordinates}; it must not be negative.")
-        if not is_word_of(self.sampling, SAMPLINGS):
-            raise ValueError(
-                f"sampling is {described(self.sampling)}; it must be one of {', '.join(SAMPLINGS)}."
-            )
+        checked_choice("sampling", self.sampling, SAMPLINGS)
         if self.sampling == "poisson" and not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
         if self.sampling.endswith("replacement"):

@@ -134,10 +134,11 @@ class Guarantee:
         changed = _NEIGHBOURS[self.neighboring_relation].format(others)
         assert self.delta is not None  # checked when private
         epsilon, delta = self.epsilon, number_up(self.delta)
+        factor = number_up(math.exp(epsilon)) if epsilon < 100 else f"e^{number_up(epsilon)}"
         text = [
             f"({number_up(epsilon)}, {delta})-differential privacy under "
             f"{self.neighboring_relation}. If {whose} {changed}, the probability of any set of "
-            f"results of this fit becomes at most {_factor(epsilon)} times as large, plus {delta}.",
+            f"results of this fit becomes at most {factor} times as large, plus {delta}.",
             f"{self._source}, by the accountant '{self.accountant}'.",
         ]
         if self.assumptions:
@@ -219,7 +220,3 @@ def number_up(value: float) -> str:
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.4g}"
-
-
-def _factor(epsilon: float) -> str:
-    return number_up(math.exp(epsilon)) if epsilon < 100 else f"e^{number_up(epsilon)}"

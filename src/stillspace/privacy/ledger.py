@@ -217,8 +217,7 @@ class LedgerFile:
             except DamagedError as error:
                 _damaged(self.path, str(error), error)
             except sqlite3.Error as error:
-                if not _busy(error):
-                    _refuse(self.path, error, write)
+                _refuse_unless_busy(self.path, error, write)
             except UnicodeDecodeError as error:  # SQLite quotes damaged bytes in what it says
                 _damaged(self.path, "it has bytes that are no text", error)
             if time.monotonic() >= deadline:
@@ -281,17 +280,14 @@ def _checked_terms(connection: sqlite3.Connection) -> LedgerTerms:
         raise DamagedError("its terms cannot be read") from error
 
 
-def _busy(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) or 0
-    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _refuse(path: str, error: sqlite3.Error, write: bool) -> NoReturn:
-    """Raise one sentence for what SQLite said."""
-    code = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+def _refuse_unless_busy(path: str, error: sqlite3.Error, write: bool) -> None:
+    """Raise one sentence for what SQLite said, if waiting does not help."""
+    code = database.code_of(error)
+    if code in database.BUSY:
+        return
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, 0):
-        reason = f"The ledger {path} is damaged ({error}); restore it and count later fits again."
-    elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        _damaged(path, str(error), error)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         verb = "written" if write else "opened"
         reason = f"The ledger {path} or its folder cannot be {verb} ({error}); nothing was charged."
     else:

@@ -20,7 +20,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from stillspace.exceptions import BudgetError
 
@@ -86,31 +85,19 @@ def opened(connect: Callable[[], sqlite3.Connection]) -> Iterator[sqlite3.Connec
             connection.close()
 
 
-def _before_fork() -> None:
-    _Process.lock.acquire()  # at once if it is this thread's own operation
-
-
-def _release_after_fork() -> None:
-    _Process.lock.release()
-
-
 def _after_fork_in_child() -> None:
     connection = _Process.connection
     if connection is not None:
         _Process.forked_inside = True
-        connection.set_authorizer(_deny)
+        connection.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
         # One reference more than there are: not even the end of the interpreter closes it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-    _release_after_fork()
-
-
-def _deny(*_: Any) -> int:
-    return sqlite3.SQLITE_DENY
+    _Process.lock.release()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_release_after_fork,
+        before=_Process.lock.acquire,  # at once if it is this thread's own operation
+        after_in_parent=_Process.lock.release,
         after_in_child=_after_fork_in_child,
     )

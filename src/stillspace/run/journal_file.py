@@ -158,8 +158,7 @@ class JournalFile:
                 msg = f"Another process writes to the journal {self.path}; give each fit its own."
                 raise JournalError(msg) from error
             except sqlite3.OperationalError as error:
-                busy = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
-                if busy not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                if database.code_of(error) not in database.BUSY:
                     _refuse(self.path, error)
                 if time.monotonic() >= deadline:
                     raise JournalError(f"The journal {self.path} is locked; try again.") from error
@@ -250,8 +249,7 @@ def _arrays(data: bytes, shapes: list[list[int]]) -> list[FloatArray]:
 
 
 def _refuse(path: str, error: sqlite3.Error) -> NoReturn:
-    code = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if database.code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         _damaged(path, str(error), error)
     msg = f"The journal {path} cannot be used ({error}); what it held is still there."
     raise JournalError(msg) from error

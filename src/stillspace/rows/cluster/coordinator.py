@@ -137,7 +137,10 @@ def on_cluster(
     names = None
     if hasattr(X, "to_dask_array"):  # a data frame
         names = tuple(str(name) for name in X.columns)
-        _check_columns(X)
+        for name, dtype in X.dtypes.items():
+            if getattr(dtype, "kind", "") not in "biuf":
+                msg = f"Column {name!r} has type {dtype}, which is no number; convert or drop it."
+                raise DataFileError(msg)
         X = X.to_dask_array(lengths=True)
     chunks = None
     if hasattr(X, "__dask_graph__"):
@@ -146,13 +149,6 @@ def on_cluster(
     if names is not None:
         source.names = names  # type: ignore[misc]
     return ClusterTable(source, pool, partitions or pool.size(), memory, chunks)
-
-
-def _check_columns(frame: Any) -> None:
-    for name, dtype in frame.dtypes.items():
-        if getattr(dtype, "kind", "") not in "biuf":
-            msg = f"Column {name!r} has type {dtype}, which is no number; convert or drop it."
-            raise DataFileError(msg)
 
 
 def _persisted(X: Any, pool: Pool) -> tuple[Any, Chunks]:

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow.types as kinds
 
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.files import check_stamp, stamp_of
+from stillspace.rows.sources.files import check_stamp, opened_again, stamp_of
 
 BATCH_CELLS = 2**20
 """Cells that are decoded at a time."""
@@ -61,7 +62,8 @@ class _ArrowSource(ABC):
         self.shape = (self._starts[-1], len(self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (type(self), os.path.abspath(self.path), self._asked, self._stamp)
+        again = partial(type(self), os.path.abspath(self.path), columns=self._asked)
+        return opened_again, (again, self._stamp)
 
     def describe(self) -> str:
         return f"{self.what}, {self.shape[1]} columns of {self.dtype.name}, in {self.path}"
@@ -163,11 +165,6 @@ class IpcSource(_ArrowSource):
     def _batches_from(self, group: int) -> Iterator[Any]:
         for k in range(group, self._reader.num_record_batches):
             yield self._reader.get_batch(k).select(self.names)
-
-
-def _reopened(kind: type[_ArrowSource], path: str, columns: Any, stamp: Any) -> _ArrowSource:
-    check_stamp(path, stamp)
-    return kind(path, columns=columns)
 
 
 def _checked_names(path: str, schema: Any, asked: tuple[str, ...] | None) -> tuple[str, ...]:

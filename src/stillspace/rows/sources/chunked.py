@@ -18,7 +18,7 @@ from scipy import sparse
 
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.files import Stamp, check_stamp, stamp_of
+from stillspace.rows.sources.files import Stamp, check_stamp, opened_again, stamp_of
 from stillspace.rows.sources.protocol import check_cells, storage_type, take_by_runs
 
 RUN_BYTES = 2**22
@@ -45,7 +45,7 @@ class _Held(ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         if self._again is None:
             raise TypeError(f"{self.describe()} cannot be sent to another process; give its path.")
-        return _opened_again, (self._again, self._stamp)
+        return opened_again, (self._again, self._stamp)
 
     def describe(self) -> str:
         where = f", in {self.path}" if self.path else ""
@@ -186,10 +186,3 @@ def check_shape(array: Any) -> None:
             "The Dask array does not know its number of rows; call compute_chunk_sizes() on it "
             "before the fit."
         )
-
-
-def _opened_again(again: Callable[[], Any], stamp: Stamp | None) -> Any:
-    source = again()
-    if stamp is not None:
-        check_stamp(source.path, stamp)
-    return source

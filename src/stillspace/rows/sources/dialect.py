@@ -95,7 +95,8 @@ def sniffed(
     hidden: bool = False,
 ) -> Dialect:
     """Return how a file is written; what is told is taken as it is."""
-    encoding = encoding or _encoding(sample)
+    marked = (word for mark, word in _MARKS.items() if sample.startswith(mark))
+    encoding = encoding or next(marked, "utf-8")
     lines = _lines(path, sample, encoding, whole)
     delimiter = delimiter or _delimiter(lines)
     table = _split(lines, delimiter)
@@ -113,10 +114,6 @@ def sniffed(
     skipped = blank + 1 if has_header else 0
     given = header is True
     return Dialect(delimiter, decimal, encoding, len(first), names, given, quoted, skipped)
-
-
-def _encoding(sample: bytes) -> str:
-    return next((word for mark, word in _MARKS.items() if sample.startswith(mark)), "utf-8")
 
 
 def _lines(path: str, sample: bytes, encoding: str, whole: bool) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,14 @@ def check_stamp(path: str, stamp: Stamp) -> None:
     """Raise unless the file is still the one that was opened."""
     if stamp_of(path) != stamp:
         raise changed(path)
+
+
+def opened_again(again: Callable[[], Any], stamp: Stamp | None) -> Any:
+    """Return a source that another process sent, or raise if its file is another one here."""
+    source = again()
+    if stamp is not None:
+        check_stamp(source.path, stamp)
+    return source
 
 
 def unreadable(path: str, error: OSError) -> DataFileError:
