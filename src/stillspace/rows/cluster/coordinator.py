@@ -274,15 +274,8 @@ class ClusterRows:
         return out
 
     def distances(self, V: FloatArray) -> FloatArray:
-        return self._gathered("distances", V)
-
-    def lengths(self, selection: IntArray | None = None) -> FloatArray:
-        found = self._gathered("lengths")
-        return found if selection is None else found[selection]
-
-    def _gathered(self, what: str, *arguments: Any) -> FloatArray:
         tasks = {k: (high - low,) for k, (low, high) in enumerate(pairwise(self._edges()))}
-        return np.concatenate(self._asked((what, *arguments), tasks))
+        return np.concatenate(self._asked(("distances", V), tasks))
 
     def _edges(self) -> list[int]:
         if self.pairs is None:

@@ -194,7 +194,6 @@ _TASKS: dict[str, Any] = {
     "add": _add,
     "mapped": MemoryRows.sphered,
     "distances": lambda rows, V, count: rows.distances(V)[:count],
-    "lengths": lambda rows, count: rows.lengths()[:count],
 }
 """What can be asked: functions of the rows of a part, of the question and of the part's task."""
 
