@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import DataError, UsageError, progress
+from stillspace.cli.console import progress
 from stillspace.exceptions import DataFileError
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ STDIN = "-"
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".csv.gz", ".tsv.gz", ".txt.gz", ".tab.gz")
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 
-# Options that fit, transform and check share, in the order of --help.
 DataFile = Annotated[
     Path,
     typer.Argument(
@@ -29,33 +28,58 @@ DataFile = Annotated[
         "standard input. One row per line.",
     ),
 ]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(help="Columns to read, by name or by number from 1, with commas. Default: all."),
-]
-Drop = Annotated[
-    list[str] | None, typer.Option(help="Columns to leave out, by name or number, with commas.")
-]
-Id = Annotated[
-    str | None, typer.Option("--id", help="The column that names a person. It is left out.")
-]
-Label = Annotated[
-    str | None, typer.Option(help="A column that says what a row is. It is left out.")
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Does the first line hold names? Default: look at it, and keep no name.",
-    ),
-]
-Delimiter = Annotated[
-    str | None, typer.Option(help="Between cells; 'tab' for tabulators. Default: look.")
-]
-Decimal = Annotated[str | None, typer.Option(help="Decimal mark, . or a comma. Default: look.")]
-Encoding = Annotated[
-    str | None, typer.Option(help="Such as latin-1. Default: UTF-8, or what the file says.")
-]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of every command that reads a table."""
+
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns to read, by name or by number from 1, with commas. Default: all."
+        ),
+    ] = None
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Columns to leave out, by name or number, with commas.")
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column that names a person. It is left out.")
+    ] = None
+    label: Annotated[
+        str | None, typer.Option(help="A column that says what a row is. It is left out.")
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Does the first line hold names? Default: look at it, and keep no name.",
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between cells; 'tab' for tabulators. Default: look.")
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal mark, . or a comma. Default: look.")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option(help="Such as latin-1. Default: UTF-8, or what the file says.")
+    ] = None
+
+    def format(self) -> Format:
+        """Return what the options say; what needs no file is checked."""
+        if self.decimal not in (None, ".", ","):
+            msg = f"--decimal must be . or a comma, got {self.decimal[:20]!r}."
+            raise ValueError(msg)
+        return Format(
+            _split(self.columns) if self.columns else None,
+            _split(self.drop or ()),
+            tuple(name for name in (self.id_column, self.label) if name is not None),
+            self.header,
+            _delimiter(self.delimiter),
+            self.decimal,
+            self.encoding,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +94,6 @@ class Format:
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        columns: Sequence[str] | None,
-        drop: Sequence[str] | None,
-        id_column: str | None,
-        label: str | None,
-        header: bool | None,
-        delimiter: str | None,
-        decimal: str | None,
-        encoding: str | None,
-    ) -> Format:
-        """Check what needs no file."""
-        if decimal not in (None, ".", ","):
-            msg = f"--decimal must be . or a comma, got {decimal[:20]!r}."
-            raise UsageError(msg)
-        return cls(
-            None if not columns else _split(columns),
-            _split(drop or ()),
-            tuple(name for name in (id_column, label) if name is not None),
-            header,
-            _delimiter(delimiter),
-            decimal,
-            encoding,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +120,7 @@ def _delimiter(text: str | None) -> str | None:
     delimiter = "\t" if text.lower() in ("tab", "\\t") else text
     if len(delimiter) != 1 or delimiter in '"\r\n':
         msg = f"--delimiter must be one character or 'tab', got {text[:20]!r}."
-        raise UsageError(msg)
+        raise ValueError(msg)
     return delimiter
 
 
@@ -130,7 +128,7 @@ def check_there(file: Path) -> None:
     """Refuse a file that is not there; a folder of parts and standard input are allowed."""
     if str(file) != STDIN and not file.exists() and not Path(str(file).split("::")[0]).exists():
         msg = f"{file} is not there; check the path."
-        raise UsageError(msg)
+        raise ValueError(msg)
 
 
 def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
@@ -145,9 +143,8 @@ def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
         _check_known(file, name)
         return _other(file, asked, name, hidden)
     except DataFileError as error:
-        raise DataError(_with_remedy(error)) from None
-    except ImportError as error:
-        raise DataError(str(error)) from None
+        error.args = (_with_remedy(error),)
+        raise
 
 
 def _check_known(file: Path, name: str) -> None:
@@ -174,9 +171,7 @@ def _with_remedy(error: DataFileError) -> str:
 def _text(file: Path, asked: Format, hidden: bool) -> ReadTable:
     from stillspace.rows.sources.text import open_text  # noqa: PLC0415  (pyarrow is slow to load)
 
-    given: Any = file
-    if str(file) == STDIN:
-        given = _NamedInput()
+    given: Any = _NamedInput() if str(file) == STDIN else file
     with progress(f"Reading {given}", quiet=True) as advance:
         found: TextSource = open_text(
             given,
@@ -210,7 +205,7 @@ def _check_text_options(file: Path, asked: Format) -> None:
     if any(value is not None for value in given):
         options = "--header, --delimiter, --decimal and --encoding"
         msg = f"{options} are for text files, and {file.name} is none; leave them out."
-        raise UsageError(msg)
+        raise ValueError(msg)
 
 
 def _places(names: Sequence[str] | None, width: int, file: Path) -> Callable[[str], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stillspace.cli.console import say, say_guarantee
+from stillspace.cli.console import say, say_list
 
 _LARGEST = 8
 """Columns per component whose loadings are printed."""
@@ -20,7 +20,7 @@ def say_model(fitted: Any) -> None:
     receipt = getattr(fitted, "receipt_", None)
     if receipt is not None:
         say("Ledger:", str(receipt))
-    say_guarantee("Guarantee:", fitted.privacy_)
+    say_list("Guarantee:", str(fitted.privacy_))
 
 
 def _say_released(fitted: Any) -> None:

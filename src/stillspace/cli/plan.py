@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from stillspace.cli.console import command, out_json, say
-from stillspace.cli.options import check_loss, check_relation, check_shape
+from stillspace._checks import checked_bytes
+from stillspace.cli.console import command, out_json, save, say
+from stillspace.cli.options import JsonFlag, check_loss, check_relation, check_shape
 
 
 @command
@@ -51,7 +52,7 @@ def plan(
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Show the plan of a private fit and the error to expect; say when a budget is hopeless.
 
@@ -81,13 +82,9 @@ def plan(
     )
     made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
     if as_json:
-        facts_of_it = {
-            "plan": made.in_words(),
-            "useful": found.useful,
-            "in_words": str(found),
-        }
+        words = {"plan": made.in_words(), "useful": found.useful, "in_words": str(found)}
         numbers = {"error": found.error, "kappa": found.kappa, "private_pca_error": found.pca_error}
-        out_json({**facts_of_it, **numbers, "epsilon": epsilon, "delta": found.delta})
+        out_json({**words, **numbers, "epsilon": epsilon, "delta": found.delta})
         return
     say("Plan:", made.in_words())
     say("Centre and scale:", found.units_in_words)
@@ -100,17 +97,14 @@ def plan(
     if rows < features:
         say("Sketch:", _sketch_in_words(rows, epsilon, found.delta, memory))
     if picture is not None:
-        from stillspace._files import write_atomically  # noqa: PLC0415
+        from stillspace.plots import draw_expected_error  # noqa: PLC0415
         from stillspace.plots._figure import png  # noqa: PLC0415
-        from stillspace.plots.expected_error import draw_expected_error  # noqa: PLC0415
 
-        write_atomically(picture, png(draw_expected_error(found)))
-        say("Picture:", str(picture))
+        save("Picture:", picture, png(draw_expected_error(found)))
 
 
 def _sketch_in_words(rows: int, epsilon: float, delta: float, memory: str) -> str:
     """Return to how many columns a fit projects wide rows, and what a limit on memory costs."""
-    from stillspace._checks import checked_bytes  # noqa: PLC0415
     from stillspace.estimators._planning import auto_width, too_narrow, widest  # noqa: PLC0415
     from stillspace.privacy import mu_from_budget  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from stillspace.cli.console import UsageError, command, say
+from stillspace.cli.console import command, say
 
 if TYPE_CHECKING:
     from reproduction.cells import AnyCell
@@ -31,7 +31,7 @@ def _use_checkout() -> None:
             "The experiments of the paper are not part of the installed package; clone the "
             "repository, run `make demo` there once, and call .venv/bin/stillspace reproduce."
         )
-        raise UsageError(msg)
+        raise ValueError(msg)
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
 
@@ -103,7 +103,7 @@ def reproduce(
 
     if data is not None and experiment not in ("popres", "all"):
         msg = f"--data is for popres (or all); {experiment} takes none."
-        raise UsageError(msg)
+        raise ValueError(msg)
     any_size: Any = size
     wanted = ALL_COLUMNS if columns is None else tuple(columns.split(","))
     tasks = [

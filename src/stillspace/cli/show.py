@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import DataError, UsageError, command, out, out_json, say
+from stillspace.cli.console import command, out, out_json, say
+from stillspace.cli.options import CheckKey, ForceFlag, JsonFlag, check_new
+from stillspace.exceptions import DataFileError
 
 if TYPE_CHECKING:
     from stillspace.models import Model
@@ -17,11 +19,6 @@ if TYPE_CHECKING:
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL.npz", help="A model file made by stillspace fit.")
 ]
-KeyOption = Annotated[
-    Path | None,
-    typer.Option("--key", metavar="KEY", help="Check the signature of the model with this key."),
-]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")]
 
 
 def loaded(path: Path, key: Path | None) -> Model:
@@ -30,18 +27,18 @@ def loaded(path: Path, key: Path | None) -> Model:
 
     if not path.is_file():
         msg = f"{path} is not there, or is no file."
-        raise UsageError(msg)
+        raise ValueError(msg)
     try:
         with warnings.catch_warnings():
             # Parameters that the file could not hold matter for a new fit alone.
             warnings.simplefilter("ignore", UserWarning)
             return load_model(path, key=key)
     except ValueError as error:
-        raise DataError(str(error)) from None
+        raise DataFileError(str(error)) from None
 
 
 @command
-def show(model: ModelArgument, *, key: KeyOption = None, as_json: JsonFlag = False) -> None:
+def show(model: ModelArgument, *, key: CheckKey = None, as_json: JsonFlag = False) -> None:
     """Show what a model file holds: components, releases, plan and guarantee.
 
     The checksum of the file is checked, and epsilon is computed again from what ran.
@@ -83,7 +80,7 @@ def key(
         make_key(file)
     except FileExistsError:
         msg = f"{file} exists, and a key is never replaced; give another name."
-        raise UsageError(msg) from None
+        raise ValueError(msg) from None
     say("Key:", f"{file} (keep it secret, and keep a copy)")
 
 
@@ -102,8 +99,8 @@ def report(
     budget: Annotated[
         Path | None, typer.Option(metavar="LEDGER", help="List the entries of this ledger.")
     ] = None,
-    key: KeyOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False,
+    key: CheckKey = None,
+    force: ForceFlag = False,
 ) -> None:
     """Write the report for a data-protection officer: one HTML page, to read, print and sign.
 
@@ -115,9 +112,7 @@ def report(
       stillspace report model.npz --audit audit.json --budget ledger.db -o report.html
     """
     target = model.with_suffix(".html") if page is None else page
-    if target.exists() and not force:
-        msg = f"{target} exists; give another --out, or --force to replace it."
-        raise UsageError(msg)
+    check_new(target, force)
     found = loaded(model, key)
     from stillspace.privacy import Budget  # noqa: PLC0415
     from stillspace.report import write_report  # noqa: PLC0415
@@ -146,5 +141,5 @@ def _audit(path: Path | None) -> dict[str, Any] | None:
         whole = False
     if not whole:
         msg = f"{path} is no audit; make one with stillspace audit MODEL.npz --json {path}."
-        raise DataError(msg)
+        raise DataFileError(msg)
     return dict(found)
