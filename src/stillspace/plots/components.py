@@ -48,13 +48,8 @@ class LoadingsDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         order = np.argsort(np.abs(self.loadings))[::-1][: self.shown][::-1]
-        values = self.loadings[order]
-        ax.barh(
-            [self.columns[j] for j in order],
-            values,
-            color=np.where(values >= 0, BLUE, ORANGE),
-            height=0.7,
-        )
+        values, names = self.loadings[order], [self.columns[j] for j in order]
+        ax.barh(names, values, color=np.where(values >= 0, BLUE, ORANGE), height=0.7)
         ax.axvline(0.0, color=INK, linewidth=0.8)
         tidy(ax, x=f"loading on component {self.component + 1}")
 
@@ -89,16 +84,9 @@ class ScreeDisplay(Display):
         ax.plot(numbers, self.variances, color=BLUE, marker="o", linewidth=1.6)
         if self.noise is not None:
             ax.axhline(self.noise, color=GREY, linestyle=":", linewidth=1.2)
-            ax.annotate(
-                "noise per direction across the subspace",
-                (1.0, self.noise),
-                xycoords=("axes fraction", "data"),
-                xytext=(0, 4),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
-                color=GREY,
-            )
+            words = "noise per direction across the subspace"
+            ax.text(1.0, self.noise, words, ha="right", va="bottom", fontsize=8, color=GREY,
+                    transform=ax.get_yaxis_transform())  # fmt: skip
         ax.set_ylim(bottom=0.0)
         ax.set_xticks(numbers)
         tidy(ax, x="component", y=self.name)
