@@ -26,8 +26,6 @@ from stillspace.plans.fixed import fingerprint
 from stillspace.plans.protocol import AnyPlan
 from stillspace.privacy import Guarantee
 
-__all__ = ["audit"]
-
 BOUNDS: tuple[BoundName, ...] = ("trade-off", "clopper-pearson", "accuracy", "one-run")
 
 _PILOT, _PILOT_RUNS = 4, 60

@@ -29,8 +29,6 @@ from stillspace.privacy import (
     privacy_curve,
 )
 
-__all__ = ["Counts", "accuracy", "clopper_pearson", "one_run", "scaled_curve", "trade_off"]
-
 _LARGEST = 100.0
 """No finite number of guesses supports a larger ε: the search ends here."""
 

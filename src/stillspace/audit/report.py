@@ -14,8 +14,6 @@ from stillspace._typing import FloatArray
 from stillspace.audit.bounds import Counts
 from stillspace.privacy import Guarantee, PrivacyCurve, privacy_curve
 
-__all__ = ["AuditReport", "Bound", "Claim"]
-
 BoundName: TypeAlias = Literal["trade-off", "clopper-pearson", "accuracy", "one-run"]
 
 CLOSE = 0.85

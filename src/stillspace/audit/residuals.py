@@ -22,8 +22,6 @@ from stillspace.rows import MemoryRows
 from stillspace.run import rows_for, run
 from stillspace.run.observers import Observation
 
-__all__ = ["NoiseReport", "check_noise"]
-
 _LARGEST = 2**23
 """Residuals that are compared step with step; more of them are cut off."""
 _MANY = 1000

@@ -65,8 +65,6 @@ from stillspace.privacy import Relation
 from stillspace.rows import MemoryRows
 from stillspace.run import executors
 
-__all__ = ["Finding", "Subject", "search_sensitivity", "subjects"]
-
 AddsUp: TypeAlias = Callable[[Stored, FloatArray], FloatArray]
 """From stored rows and a point to a computed sum."""
 

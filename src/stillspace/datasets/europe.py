@@ -12,8 +12,6 @@ from stillspace._checks import checked_whole
 from stillspace._typing import FloatArray
 from stillspace.datasets.haystack import RandomState, _generator
 
-__all__ = ["Europe", "Genotypes", "load_popres", "make_europe", "make_genotypes"]
-
 N_SCORES = 20
 OUTLIER_RANK = 30
 

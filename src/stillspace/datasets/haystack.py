@@ -12,8 +12,6 @@ import numpy.typing as npt
 from stillspace._checks import checked_number, checked_whole, described, is_word_of
 from stillspace._typing import FloatArray
 
-__all__ = ["Haystack", "make_haystack"]
-
 OutlierKind: TypeAlias = Literal["isotropic", "low-rank", "cluster"]
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 

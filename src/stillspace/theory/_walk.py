@@ -16,8 +16,6 @@ from math import ceil, expm1, inf, log, sqrt
 from stillspace._checks import checked_number, checked_whole
 from stillspace.theory import _checks
 
-__all__ = ["Drift", "Noise", "Pull", "chordal_radius", "gap_of_radius"]
-
 _TRIALS = 200
 """Trials of the fixed point that makes a run's length and its logarithm agree."""
 

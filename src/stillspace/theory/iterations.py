@@ -28,8 +28,6 @@ from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 from stillspace.theory._walk import Drift, Noise, Pull, chordal_radius
 
-__all__ = ["IterationBound", "RestartSchedule", "iteration_bound", "largest_restarts", "restarts"]
-
 Method: TypeAlias = Literal["nggd", "sggd", "nsggd"]
 _MOST = 2.0**200
 """A number of iterations above this counts as infinite."""

@@ -25,8 +25,6 @@ from stillspace.theory._walk import (
 )
 from stillspace.theory.local import LocalStability
 
-__all__ = ["LinearConvergence", "Stage", "linear_convergence", "most_halvings", "noise_floor"]
-
 ROOM = 0.4
 """Within a stage the error may exceed the stage's first bound by this part of it."""
 SLACKS = (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)

@@ -14,8 +14,6 @@ from stillspace.theory import _checks
 from stillspace.theory._walk import Pull
 from stillspace.theory.stability import alignment_bound, permeance
 
-__all__ = ["LocalStability", "local_stability"]
-
 
 @dataclass(frozen=True, slots=True)
 class LocalStability:

@@ -17,8 +17,6 @@ from stillspace._checks import checked_number, checked_whole
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
-__all__ = ["LowerBound", "lower_bound"]
-
 _RADII = tuple(np.linspace(0.02, 0.48, 93).tolist())
 """Radii of the ball of subspaces that are tried; every one gives a valid bound."""
 _LARGEST = 700.0

@@ -15,8 +15,6 @@ from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 from stillspace.theory.stability import alignment, permeance
 
-__all__ = ["MinibatchStability", "minibatch_bound", "paper_minibatch_value", "sampled_minibatches"]
-
 
 @dataclass(frozen=True, slots=True)
 class MinibatchStability:

@@ -18,8 +18,6 @@ from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
-__all__ = ["ReaperRate", "reaper_rate"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReaperRate:

@@ -26,8 +26,6 @@ from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 
-__all__ = ["Bounds", "Stability", "alignment", "permeance", "stability"]
-
 _STARTS, _SCREENED, _STEPS = 12, 24, 80
 """Ascents; subspaces looked at for each start of one; steps of one."""
 

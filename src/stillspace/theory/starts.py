@@ -12,8 +12,6 @@ from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
-__all__ = ["StartCondition", "pca_start", "private_pca_start"]
-
 
 @dataclass(frozen=True, slots=True)
 class StartCondition:
