@@ -21,13 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 from scipy.stats import binom
 
-from stillspace.privacy import (
-    ComposedEvent,
-    GaussianEvent,
-    PrivacyCurve,
-    Relation,
-    privacy_curve,
-)
+from stillspace.privacy import ComposedEvent, GaussianEvent, PrivacyCurve, Relation, privacy_curve
 
 _LARGEST = 100.0
 """No finite number of guesses supports a larger ε: the search ends here."""

@@ -17,13 +17,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.audit.neighbours import Neighbours
 from stillspace.parts.queries import Query
-from stillspace.parts.sampling import (
-    All,
-    Poisson,
-    RowPart,
-    WithoutReplacement,
-    WithReplacement,
-)
+from stillspace.parts.sampling import All, Poisson, RowPart, WithoutReplacement, WithReplacement
 from stillspace.plans.release import Release
 from stillspace.rows import Affine, MemoryRows, Sphere, through_view
 from stillspace.rows.maps import View

@@ -20,43 +20,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from stillspace._checks import described, is_word_of
+from stillspace._checks import checked_choice
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.audit.hard_rows import (
-    KINDS,
-    STORAGES,
-    Stored,
-    nowhere,
-    random_basis,
-    random_centre,
-    random_directions,
-    random_matrix,
-)
+from stillspace.audit import hard_rows
+from stillspace.audit.hard_rows import KINDS, STORAGES, Stored, nowhere, random_basis
+from stillspace.parts import queries
 from stillspace.parts.geometry import Polar, WaterFilling
-from stillspace.parts.queries import (
-    PRIVATE_FLOOR,
-    AngleCounts,
-    ColumnCounts,
-    Curvature,
-    CurvatureMatrix,
-    DistanceCounts,
-    FarMoment,
-    FourthMoment,
-    GeometricMedian,
-    Glad,
-    GladCost,
-    Joint,
-    MedianCost,
-    NearCost,
-    NearMoment,
-    Query,
-    Reaper,
-    ScoreCounts,
-    ScoreMoment,
-    ScoreSquares,
-    SecondMoment,
-)
+from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Joint, Query, Reaper
 from stillspace.plans.fixed import Plan
 from stillspace.plans.ledger import Ledger
 from stillspace.plans.release import Release
@@ -130,26 +101,26 @@ class Finding:
 def subjects(D: int, r: int) -> list[Subject]:
     """Return every query with a bound: the one list of what is searched."""
     return [
-        Subject(Glad(D, r), random_basis, r),
-        Subject(Glad(D, r, cut=_CUT), random_basis, r),
-        Subject(Curvature(D, r, _CAP, _CUT), random_basis, r),
-        Subject(CurvatureMatrix(D, r, _CAP, _CUT), random_basis, r),
-        Subject(Reaper(D, r), random_matrix, r),
-        Subject(SecondMoment(D), nowhere, r),
-        Subject(ScoreMoment(D, r), random_basis, r),
-        Subject(GladCost(D, r), random_basis, r),
-        Subject(ScoreSquares(D, r), random_basis, r),
-        Subject(DistanceCounts(D, r, (PRIVATE_FLOOR, _CAP, _CUT)), random_basis, r),
-        Subject(NearMoment(D, r, _CUT), random_basis, r),
-        Subject(NearCost(D, r, _CUT), random_basis, r),
-        Subject(FarMoment(D, r, _CUT), random_basis, r),
-        Subject(ScoreCounts(D, min(r, 2), 8), random_basis, min(r, 2)),
-        Subject(ScoreCounts(D, min(r, 2), 8, groups=3), random_basis, min(r, 2)),
-        Subject(FourthMoment(D, r), random_basis, r),
-        Subject(AngleCounts(D, 2 * r, 36), random_directions, r),
-        Subject(GeometricMedian(D), random_centre, r),
-        Subject(MedianCost(D), random_centre, r),
-        Subject(ColumnCounts.of(D, _EDGES, columns=(1, D - 1)), nowhere, r),
+        Subject(queries.Glad(D, r), random_basis, r),
+        Subject(queries.Glad(D, r, cut=_CUT), random_basis, r),
+        Subject(queries.Curvature(D, r, _CAP, _CUT), random_basis, r),
+        Subject(queries.CurvatureMatrix(D, r, _CAP, _CUT), random_basis, r),
+        Subject(queries.Reaper(D, r), hard_rows.random_matrix, r),
+        Subject(queries.SecondMoment(D), nowhere, r),
+        Subject(queries.ScoreMoment(D, r), random_basis, r),
+        Subject(queries.GladCost(D, r), random_basis, r),
+        Subject(queries.ScoreSquares(D, r), random_basis, r),
+        Subject(queries.DistanceCounts(D, r, (queries.PRIVATE_FLOOR, _CAP, _CUT)), random_basis, r),
+        Subject(queries.NearMoment(D, r, _CUT), random_basis, r),
+        Subject(queries.NearCost(D, r, _CUT), random_basis, r),
+        Subject(queries.FarMoment(D, r, _CUT), random_basis, r),
+        Subject(queries.ScoreCounts(D, min(r, 2), 8), random_basis, min(r, 2)),
+        Subject(queries.ScoreCounts(D, min(r, 2), 8, groups=3), random_basis, min(r, 2)),
+        Subject(queries.FourthMoment(D, r), random_basis, r),
+        Subject(queries.AngleCounts(D, 2 * r, 36), hard_rows.random_directions, r),
+        Subject(queries.GeometricMedian(D), hard_rows.random_centre, r),
+        Subject(queries.MedianCost(D), hard_rows.random_centre, r),
+        Subject(queries.ColumnCounts.of(D, _EDGES, columns=(1, D - 1)), nowhere, r),
     ]
 
 
@@ -282,11 +253,8 @@ def search_sensitivity(
     True
     """
     every = [subject] if subject is not None else [*subjects(7, 2), *subjects(20, 3)]
-    names = list(STORAGES) if storages is None else list(storages)
-    unknown = [name for name in names if not is_word_of(name, STORAGES)]
-    if unknown:
-        msg = f"Unknown storage {described(unknown[0])}; known: {', '.join(map(repr, STORAGES))}."
-        raise ValueError(msg)
+    wanted = STORAGES if storages is None else storages
+    names = [checked_choice("storages", name, STORAGES) for name in wanted]
     found = []
     for tried in every:
         ways = _ways(tried)
@@ -380,8 +348,8 @@ def _sets_apart(
         limits.append(event.sensitivity(relation))  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
         units = _units(query)
-        gaps = [float(np.linalg.norm(np.ravel(x - here) * units)) for x in (more, other)]
-    return np.array([_over(gap, limit) for gap, limit in zip(gaps, limits, strict=True)])
+        gaps = np.array([np.linalg.norm(np.ravel(x - here) * units) for x in (more, other)])
+    return np.where(np.isfinite(gaps), gaps / limits, np.inf)
 
 
 def _units(query: Query) -> FloatArray:
@@ -390,7 +358,3 @@ def _units(query: Query) -> FloatArray:
     Symmetric noise, for example, shows the upper triangle alone, and shows it twice.
     """
     return np.asarray(np.sqrt(query.noise.precision)).ravel()
-
-
-def _over(gap: float, limit: float) -> float:
-    return gap / limit if isfinite(gap) else np.inf

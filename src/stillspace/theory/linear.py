@@ -16,13 +16,7 @@ import numpy as np
 from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.privacy import mu_from_budget
-from stillspace.theory._walk import (
-    Drift,
-    Noise,
-    chordal_radius,
-    gap_of_radius,
-    least_length,
-)
+from stillspace.theory._walk import Drift, Noise, chordal_radius, gap_of_radius, least_length
 from stillspace.theory.local import LocalStability
 
 ROOM = 0.4

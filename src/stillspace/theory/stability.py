@@ -22,7 +22,6 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 
@@ -88,9 +87,13 @@ def permeance(inliers: npt.ArrayLike, r: int, n: int | None = None) -> float:
     weight = _checks.norms(X)
     used = weight > 0.0
     scaled = X[used] / np.sqrt(weight[used])[:, None]
-    values = np.linalg.svd(scaled, compute_uv=False) ** 2
-    total = len(X) if n is None else n
-    return float(values[r - 1]) / total if len(values) >= r else 0.0
+    return _checks.eigenvalue(scaled, r) / (len(X) if n is None else n)
+
+
+def certified_permeance(X: FloatArray, r: int, n: int) -> float:
+    """Return the permeance of inlier rows, rounded downwards."""
+    size = float(_checks.norms(X).sum()) / n
+    return max(_checks.downwards(permeance(X, r, n), size, sum(X.shape)), 0.0)
 
 
 def alignment(
@@ -129,13 +132,8 @@ def stability(
     `gamma = 1` speaks of an arbitrarily small neighbourhood of L*, `gamma → 0` of everything that
     is not orthogonal to it.
     """
-    inner, outer, n = _checks.labelled(inliers, outliers)
-    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
-    r = _checks.dimension(r, inner.shape[1])
-    exact = permeance(inner, r, n)
-    size = float(_checks.norms(inner).sum()) / n
-    certified = max(_checks.downwards(exact, size, sum(inner.shape)), 0.0)
-    return Stability(gamma, certified, alignment(outer, r, n))
+    inner, outer, n = _checks.labelled(inliers, outliers, r, gamma)
+    return Stability(gamma, certified_permeance(inner, r, n), alignment(outer, r, n))
 
 
 def alignment_bound(X: FloatArray) -> float:
