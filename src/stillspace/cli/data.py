@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from stillspace.cli.console import progress
 from stillspace.exceptions import DataFileError
-
-if TYPE_CHECKING:
-    from stillspace.rows.sources.text import TextSource
 
 STDIN = "-"
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".csv.gz", ".tsv.gz", ".txt.gz", ".tab.gz")
@@ -69,14 +66,17 @@ class TableOptions:
     def format(self) -> Format:
         """Return what the options say; what needs no file is checked."""
         if self.decimal not in (None, ".", ","):
-            msg = f"--decimal must be . or a comma, got {self.decimal[:20]!r}."
-            raise ValueError(msg)
+            raise ValueError(f"--decimal must be . or a comma, got {self.decimal[:20]!r}.")
+        given = self.delimiter
+        delimiter = "\t" if given is not None and given.lower() in ("tab", "\\t") else given
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise ValueError(f"--delimiter must be one character or 'tab', got {delimiter[:20]!r}.")
         return Format(
             _split(self.columns) if self.columns else None,
             _split(self.drop or ()),
             tuple(name for name in (self.id_column, self.label) if name is not None),
             self.header,
-            _delimiter(self.delimiter),
+            delimiter,
             self.decimal,
             self.encoding,
         )
@@ -114,21 +114,10 @@ def _split(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
 
 
-def _delimiter(text: str | None) -> str | None:
-    if text is None:
-        return None
-    delimiter = "\t" if text.lower() in ("tab", "\\t") else text
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        msg = f"--delimiter must be one character or 'tab', got {text[:20]!r}."
-        raise ValueError(msg)
-    return delimiter
-
-
 def check_there(file: Path) -> None:
     """Refuse a file that is not there; a folder of parts and standard input are allowed."""
     if str(file) != STDIN and not file.exists() and not Path(str(file).split("::")[0]).exists():
-        msg = f"{file} is not there; check the path."
-        raise ValueError(msg)
+        raise ValueError(f"{file} is not there; check the path.")
 
 
 def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
@@ -137,22 +126,16 @@ def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
     try:
         if str(file) == STDIN or name.endswith(TEXT):
             return _text(file, asked, hidden)
-        _check_text_options(file, asked)
+        if {asked.header, asked.delimiter, asked.decimal, asked.encoding} != {None}:
+            options = "--header, --delimiter, --decimal and --encoding"
+            msg = f"{options} are for text files, and {file.name} is none; leave them out."
+            raise ValueError(msg)
         if name.endswith(_ARROW):
             return _arrow(file, asked)
-        _check_known(file, name)
         return _other(file, asked, name, hidden)
     except DataFileError as error:
         error.args = (_with_remedy(error),)
         raise
-
-
-def _check_known(file: Path, name: str) -> None:
-    from stillspace.rows.sources.opening import SUFFIXES  # noqa: PLC0415
-
-    if not file.is_dir() and not name.endswith((*SUFFIXES, ".npz")):
-        msg = f"{file} has no format that can be read; save the table as .csv, .parquet or .npy."
-        raise DataFileError(msg)
 
 
 def _with_remedy(error: DataFileError) -> str:
@@ -173,18 +156,7 @@ def _text(file: Path, asked: Format, hidden: bool) -> ReadTable:
 
     given: Any = _NamedInput() if str(file) == STDIN else file
     with progress(f"Reading {given}", quiet=True) as advance:
-        found: TextSource = open_text(
-            given,
-            delimiter=asked.delimiter or ("\t" if file.name.startswith(".tsv") else None),
-            decimal=asked.decimal,
-            header=asked.header,
-            encoding=asked.encoding,
-            columns=asked.columns,
-            drop=asked.drop,
-            texts=asked.texts,
-            hidden=hidden,
-            progress=advance,
-        )
+        found = open_text(given, **asdict(asked), hidden=hidden, progress=advance)
     return ReadTable(found.X, found.names, found.texts, found.dialect)
 
 
@@ -198,14 +170,6 @@ class _NamedInput:
 
     def __str__(self) -> str:
         return self.name
-
-
-def _check_text_options(file: Path, asked: Format) -> None:
-    given = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
-    if any(value is not None for value in given):
-        options = "--header, --delimiter, --decimal and --encoding"
-        msg = f"{options} are for text files, and {file.name} is none; leave them out."
-        raise ValueError(msg)
 
 
 def _places(names: Sequence[str] | None, width: int, file: Path) -> Callable[[str], int]:
@@ -282,7 +246,11 @@ def _other(file: Path, asked: Format, name: str, hidden: bool) -> ReadTable:
     import numpy as np  # noqa: PLC0415
 
     from stillspace.rows.sources import open_source  # noqa: PLC0415
+    from stillspace.rows.sources.opening import SUFFIXES  # noqa: PLC0415
 
+    if not file.is_dir() and not name.endswith((*SUFFIXES, ".npz")):
+        msg = f"{file} has no format that can be read; save the table as .csv, .parquet or .npy."
+        raise DataFileError(msg)
     source: Any = _npz(file) if name.endswith(".npz") else open_source(file, hidden=hidden)
     names = getattr(source, "names", None)
     if asked.columns is None and not asked.drop and not asked.texts:

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from stillspace._checks import checked_bytes
 from stillspace.cli.console import command, out_json, save, say
 from stillspace.cli.options import JsonFlag, check_loss, check_relation, check_shape
+
+
+@dataclass(frozen=True)
+class GuessOptions:
+    """Options with the names that parameters of `predict` have."""
+
+    delta: Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6).")] = None
+    relation: Annotated[str, typer.Option(help="replace-one or add-or-remove-one.")] = "replace-one"
+    inlier_share: Annotated[
+        float, typer.Option(help="Your guess of the share of rows near the subspace.")
+    ] = 0.7
+    inlier_noise: Annotated[
+        float,
+        typer.Option(help="Your guess of how far these are off it, relative to their length."),
+    ] = 0.1
+    inlier_anisotropy: Annotated[
+        float,
+        typer.Option(
+            help="Your guess of the largest over the smallest standard deviation of these within "
+            "the subspace: the weakest direction dominates the error."
+        ),
+    ] = 1.0
+    known_units: Annotated[
+        bool,
+        typer.Option(
+            "--known-units", help="You will give --center and --scale, so no budget finds them."
+        ),
+    ] = False
 
 
 @command
@@ -21,34 +50,11 @@ def plan(
         int, typer.Option("--components", "-r", help="Dimension of the subspace.")
     ],
     epsilon: Annotated[float, typer.Option(help="Privacy loss to spend.")],
-    delta: Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6).")] = None,
-    relation: Annotated[
-        str, typer.Option(help="replace-one or add-or-remove-one.")
-    ] = "replace-one",
-    inlier_share: Annotated[
-        float, typer.Option(help="Your guess of the share of rows near the subspace.")
-    ] = 0.7,
-    inlier_noise: Annotated[
-        float,
-        typer.Option(help="Your guess of how far these are off it, relative to their length."),
-    ] = 0.1,
-    inlier_anisotropy: Annotated[
-        float,
-        typer.Option(
-            help="Your guess of the largest over the smallest standard deviation of these within "
-            "the subspace: the weakest direction dominates the error."
-        ),
-    ] = 1.0,
+    guesses: GuessOptions,
     memory: Annotated[
         str,
         typer.Option(help="Memory for the fit, such as 1GB: it limits the sketch of wide rows."),
     ] = "1GB",
-    known_units: Annotated[
-        bool,
-        typer.Option(
-            "--known-units", help="You will give --center and --scale, so no budget finds them."
-        ),
-    ] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
     ] = None,
@@ -61,26 +67,16 @@ def plan(
       stillspace plan --rows 5000 --features 20 --components 2 --epsilon 1
     """
     check_shape(rows, features, components)
-    check_loss(epsilon, delta)
-    check_relation(relation)
+    check_loss(epsilon, guesses.delta)
+    check_relation(guesses.relation)
     # Only here: SciPy takes a while to import, and --help need not wait for it.
     from stillspace.prediction import predict  # noqa: PLC0415
     from stillspace.recipes import Facts, make_plan  # noqa: PLC0415
 
-    facts: dict[str, Any] = {"relation": relation}
-    found = predict(
-        rows,
-        features,
-        components,
-        epsilon=epsilon,
-        delta=delta,
-        inlier_share=inlier_share,
-        inlier_noise=inlier_noise,
-        inlier_anisotropy=inlier_anisotropy,
-        known_units=known_units,
-        **facts,
-    )
-    made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
+    shape, relation = (rows, features, components), guesses.relation
+    found = predict(*shape, epsilon=epsilon, **vars(guesses))
+    facts = Facts(*shape, epsilon, found.delta, relation)  # type: ignore[arg-type]
+    made = make_plan("auto", facts)
     if as_json:
         words = {"plan": made.in_words(), "useful": found.useful, "in_words": str(found)}
         numbers = {"error": found.error, "kappa": found.kappa, "private_pca_error": found.pca_error}
