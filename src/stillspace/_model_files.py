@@ -83,11 +83,10 @@ def read_key(path: str | os.PathLike[str]) -> bytes:
         key = file.read(KEY_BYTES[1] + 1).rstrip()
     least, most = KEY_BYTES
     if not least <= len(key) <= most:
-        msg = (
+        raise KeyFileError(
             f"{os.fspath(path)} is no key file: it holds {len(key)} bytes, and a key has {least} "
             f"to {most}; make one with stillspace key."
         )
-        raise KeyFileError(msg)
     return key
 
 

@@ -145,8 +145,7 @@ def _check_name(name: Any) -> None:
 def _checked_options(options: Iterable[str]) -> tuple[str, ...]:
     words = () if isinstance(options, str) else tuple(options)
     if isinstance(options, str) or not all(isinstance(word, str) for word in words):
-        msg = f"options must be a sequence of names, got {described(options)}."
-        raise TypeError(msg)
+        raise TypeError(f"options must be a sequence of names, got {described(options)}.")
     return words
 
 
@@ -170,11 +169,10 @@ def _vetted(
     wanted = (facts.n, facts.D, facts.r, facts.relation, facts.rows_per_person)
     built = (plan.size, plan.n_columns, plan.n_components, plan.relation, plan.rows_per_person)
     if built != wanted:
-        msg = (
+        raise ValueError(
             f"The plan of {name!r} is made for (rows, columns, components, relation, rows per "
             f"person) {built}, and the fit has {wanted}; make releases by facts.release(query)."
         )
-        raise ValueError(msg)
     return plan
 
 
@@ -201,11 +199,10 @@ def _check_query(query: Query, known: frozenset[type] | None) -> None:
         msg = f"The {query.name} takes rows of any length, and bounds are searched on unit rows."
         raise NotAccountedError(msg)
     if known is not None and type(query) not in known:
-        msg = (
+        raise NotAccountedError(
             f"The query {type(query).__name__} was never asked while its recipe was registered, so "
             "its bounds were not searched; register a recipe that asks it on small tables, too."
         )
-        raise NotAccountedError(msg)
 
 
 def _check_part(what: str, part: Any, allowed: tuple[type, ...]) -> None:
@@ -314,12 +311,11 @@ def _searched(asked: _Asked, r: int) -> list[Finding]:
     )
     worst = max(found, key=lambda finding: finding.worst)
     if not worst.ok:
-        msg = (
+        raise NotAccountedError(
             f"The search broke the bounds of {type(query).__name__}: the longest term is "
             f"{worst.term:.3g} times norm_bound, and two terms differ by up to "
             f"{worst.difference:.3g} times difference_bound (sums of neighbouring tables by up to "
             f"{max(worst.added, worst.replaced):.3g} times the accounted sensitivity); prove "
             "larger bounds."
         )
-        raise NotAccountedError(msg)
     return found

@@ -172,8 +172,7 @@ def _plan_target(
     white = adversary == "white-box"
     if white and plan.event().non_private_reasons:
         reason = plan.event().non_private_reasons[0]
-        msg = f"Nothing is left to guess for a white-box adversary: {reason}."
-        raise ValueError(msg)
+        raise ValueError(f"Nothing is left to guess for a white-box adversary: {reason}.")
     if neighbours is None:
         neighbours = _worst(plan, adversary, canaries, random_state)
     elif not isinstance(neighbours, Neighbours):
@@ -213,11 +212,10 @@ def _function_target(
     score: Callable[[Any], float] | None,
 ) -> Target:
     if not callable(function):
-        msg = (
+        raise TypeError(
             "audit takes a Plan (est.plan_ after a fit) or a function from a table to a result, "
             f"got {type(function).__name__}."
         )
-        raise TypeError(msg)
     if claim is None:
         msg = "A function brings no claim of its own: give claim=(epsilon, delta) or a Guarantee."
         raise ValueError(msg)
@@ -243,14 +241,12 @@ def _checked_bounds(
         return ("one-run",) if canaries > 1 else (usual,)
     names = cast("tuple[BoundName, ...]", checked_words("bounds", bounds, BOUNDS))
     if not names:
-        msg = f"bounds must name at least one of {', '.join(BOUNDS)}."
-        raise ValueError(msg)
+        raise ValueError(f"bounds must name at least one of {', '.join(BOUNDS)}.")
     if canaries > 1 and names != ("one-run",):
-        msg = (
+        raise ValueError(
             "Several coins in one run are not independent guesses: with canaries > 1 only the "
             "bound 'one-run' is valid."
         )
-        raise ValueError(msg)
     if "one-run" in names and not target.likelihood:
         msg = "The bound 'one-run' is for a plan's white-box adversary; use 'clopper-pearson'."
         raise ValueError(msg)

@@ -47,8 +47,7 @@ class Neighbours:
             msg = f"ones and others must have one shape, got {shapes[1]} and {self.others.shape}."
             raise ValueError(msg)
         if any(len(shape) != 2 for shape in shapes) or shapes[0][1] != shapes[1][1]:
-            msg = f"rest and ones must be tables with the same columns, got {shapes}."
-            raise ValueError(msg)
+            raise ValueError(f"rest and ones must be tables with the same columns, got {shapes}.")
 
     def table(self, coins: npt.NDArray[np.bool_]) -> FloatArray:
         """Return the rows for these coins, the known ones first."""
@@ -97,11 +96,10 @@ def make_neighbours(
     V, W = _home(plan, D, r)
     copies = plan.rows_per_person
     if count > r * (D - r) or count * copies >= n:
-        msg = (
+        raise ValueError(
             f"{count} canaries do not fit: a subspace of dimension {r} in {D} has room for "
             f"{r * (D - r)}, the table for {(n - 1) // copies}."
         )
-        raise ValueError(msg)
     a, b = np.repeat(V, D - r, axis=1).T[:count], np.tile(W, r).T[:count]
     ones, others = (np.cos(angle) * a + s * np.sin(angle) * b for s in (1.0, -1.0))
     if background == "balanced":
@@ -115,11 +113,10 @@ def make_neighbours(
 def candidates(plan: AnyPlan, adversary: str, count: int) -> Iterator[Neighbours]:
     """Yield data sets to try in a pilot: which are worst depends on plan and adversary."""
     if table_size(plan) * plan.n_columns > MOST_CELLS:
-        msg = (
+        raise ValueError(
             f"The plan is for {table_size(plan)} rows of {plan.n_columns} columns; an audit builds "
             "many such tables: audit a plan with the same noise and fewer rows."
         )
-        raise ValueError(msg)
     # Whether the other rows' selection is independent of the canary's, and may be shown.
     known = all(isinstance(one.sampling, All | Poisson | RowPart) for one in plan.releases())
     backgrounds: tuple[Background, ...] = ("zeros", "inliers" if known else "copies")

@@ -89,8 +89,7 @@ def check_noise(
     True
     """
     if plan.event().non_private_reasons:
-        msg = f"There is no noise to measure: {plan.event().non_private_reasons[0]}."
-        raise ValueError(msg)
+        raise ValueError(f"There is no noise to measure: {plan.event().non_private_reasons[0]}.")
     if fits < 2:
         raise ValueError(f"fits must be at least 2, to compare their noise, got {fits}.")
     if X is None:

@@ -80,8 +80,7 @@ class WhiteBox:
         """
         release = observation.release
         if len(self.scores) != 1 or not isinstance(release.sampling, All | RowPart):
-            msg = "Mapped rows are audited with one canary, and without sampling."
-            raise ValueError(msg)
+            raise ValueError("Mapped rows are audited with one canary, and without sampling.")
         chosen = None if observation.selections is None else observation.selections[0]
         sums = []
         with np.errstate(all="ignore"):
@@ -110,11 +109,10 @@ class WhiteBox:
         if isinstance(sampling, All | Poisson | RowPart):
             return self._summed(observation) if known is None else self._counted(observation), 0.0
         if known is None or len(known[0]) > 1:
-            msg = (
+            raise ValueError(
                 "With batches of a fixed size the known rows must be equal to each other: how many "
                 "of them are drawn tells whether the canary was. Use zeros or copies."
             )
-            raise ValueError(msg)
         each = terms(query, known[0], observation.points)
         return observation.release.divisor * each[:, 0], each
 

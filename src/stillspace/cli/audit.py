@@ -142,8 +142,7 @@ def _of_algorithm(
 ) -> tuple[AnyPlan, dict[str, Any]]:
     """Return the plan of a named algorithm, started at a public subspace, and the claim to test."""
     if key is not None:
-        msg = "--key checks the signature of a model file; a named algorithm has none."
-        raise ValueError(msg)
+        raise ValueError("--key checks the signature of a model file; a named algorithm has none.")
     usual = {
         "epsilon": 1.0, "delta": 1e-5, "rows": 2000, "features": 2, "components": 1,
         "relation": "replace-one",

@@ -190,8 +190,7 @@ def _chosen(asked: Format, names: Sequence[str] | None, width: int, file: Path) 
     wanted = range(width) if asked.columns is None else [place(c) for c in asked.columns]
     chosen = [j for j in dict.fromkeys(wanted) if j not in out]
     if len(chosen) < 2:
-        msg = f"{file} has {len(chosen)} columns to read; at least two are needed."
-        raise DataFileError(msg)
+        raise DataFileError(f"{file} has {len(chosen)} columns to read; at least two are needed.")
     return chosen
 
 
@@ -278,8 +277,7 @@ def _npz(file: Path) -> Any:
         msg = f"{file} is no readable NumPy archive of numbers; write the file again."
         raise DataFileError(msg) from None
     if "about" in names:
-        msg = f"{file} is a model file, not a table; give the rows."
-        raise DataFileError(msg)
+        raise DataFileError(f"{file} is a model file, not a table; give the rows.")
     if len(names) != 1 and "X" not in names:
         msg = f"{file} holds {len(names)} arrays; give a file with one array, or one called X."
         raise DataFileError(msg)

@@ -146,12 +146,11 @@ def _check_promise(private: PrivateOptions, without_privacy: bool) -> None:
     if not without_privacy and private.epsilon is None:
         raise ValueError("Give --epsilon, the privacy loss to spend, or --without-privacy.")
     if without_privacy and private != PrivateOptions():
-        msg = (
+        raise ValueError(
             "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
             "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups, --summary "
             "and --label-value."
         )
-        raise ValueError(msg)
 
 
 def _check_private(private: PrivateOptions) -> None:
@@ -188,14 +187,11 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
     """Refuse what could not be stored in the end, before any privacy is spent."""
     check_there(file)
     if model.suffix != ".npz":
-        msg = f"--out must end in .npz, got {model.name!r}."
-        raise ValueError(msg)
+        raise ValueError(f"--out must end in .npz, got {model.name!r}.")
     if not model.parent.is_dir():
-        msg = f"The folder {model.parent} is not there; make it first."
-        raise ValueError(msg)
+        raise ValueError(f"The folder {model.parent} is not there; make it first.")
     if model.exists() and (model.is_dir() or (file.exists() and model.samefile(file))):
-        msg = f"{model} cannot be the model file: it is a folder or the data itself."
-        raise ValueError(msg)
+        raise ValueError(f"{model} cannot be the model file: it is a folder or the data itself.")
     check_new(model, force)
     try:
         check_writable(model)

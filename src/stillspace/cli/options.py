@@ -104,17 +104,15 @@ def check_public_size(relation: str, public_size: int | None) -> None:
     check_relation(relation)
     check_count("--public-size", public_size)
     if relation == "replace-one" and public_size is not None:
-        msg = (
+        raise ValueError(
             "--public-size is for --relation add-or-remove-one; under replace-one the number of "
             "rows itself is public."
         )
-        raise ValueError(msg)
     if relation != "replace-one" and public_size is None:
-        msg = (
+        raise ValueError(
             "--relation add-or-remove-one keeps the number of rows secret: give --public-size, a "
             "rough number of rows that is public knowledge."
         )
-        raise ValueError(msg)
 
 
 def check_count(name: str, value: int | None, least: int = 1) -> None:
@@ -129,15 +127,13 @@ def check_shape(rows: int, features: int, components: int) -> None:
     check_count("--features", features, 2)
     check_count("--components", components)
     if components >= features:
-        msg = f"--components must be below --features, got {components} and {features}."
-        raise ValueError(msg)
+        raise ValueError(f"--components must be below --features, got {components} and {features}.")
 
 
 def check_new(path: Path, force: bool) -> None:
     """Refuse to replace a file, unless that was asked for."""
     if path.exists() and not force:
-        msg = f"{path} exists; give another --out, or --force to replace it."
-        raise ValueError(msg)
+        raise ValueError(f"{path} exists; give another --out, or --force to replace it.")
 
 
 def whole_number(name: str, text: str, words: tuple[str, ...], least: int) -> int | str:
@@ -175,6 +171,5 @@ def per_column(name: str, found: str | list[float] | None, D: int) -> str | list
     if not isinstance(found, list):
         return found
     if len(found) not in (1, D):
-        msg = f"{name} must hold one number, or {D}, one per column; got {len(found)}."
-        raise ValueError(msg)
+        raise ValueError(f"{name} must hold one number, or {D}, one per column; got {len(found)}.")
     return found * D if len(found) == 1 else found

@@ -27,11 +27,10 @@ def _use_checkout() -> None:
     """
     root = Path(__file__).resolve().parents[3]
     if not (root / "reproduction" / "__init__.py").is_file():
-        msg = (
+        raise ValueError(
             "The experiments of the paper are not part of the installed package; clone the "
             "repository, run `make demo` there once, and call .venv/bin/stillspace reproduce."
         )
-        raise ValueError(msg)
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
 
@@ -102,8 +101,7 @@ def reproduce(
     from reproduction.report import publish, write_report  # noqa: PLC0415
 
     if data is not None and experiment not in ("popres", "all"):
-        msg = f"--data is for popres (or all); {experiment} takes none."
-        raise ValueError(msg)
+        raise ValueError(f"--data is for popres (or all); {experiment} takes none.")
     any_size: Any = size
     wanted = ALL_COLUMNS if columns is None else tuple(columns.split(","))
     tasks = [

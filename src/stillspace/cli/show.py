@@ -26,8 +26,7 @@ def loaded(path: Path, key: Path | None) -> Model:
     from stillspace.models import load_model  # noqa: PLC0415  (NumPy; --help need not wait)
 
     if not path.is_file():
-        msg = f"{path} is not there, or is no file."
-        raise ValueError(msg)
+        raise ValueError(f"{path} is not there, or is no file.")
     try:
         with warnings.catch_warnings():
             # Parameters that the file could not hold matter for a new fit alone.

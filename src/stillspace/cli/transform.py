@@ -42,8 +42,7 @@ def transform(
     """
     asked = options.format()
     if target.suffix not in (".csv", ".npy", ".parquet"):
-        msg = f"--out must end in .csv, .npy or .parquet, got {target.name!r}."
-        raise ValueError(msg)
+        raise ValueError(f"--out must end in .csv, .npy or .parquet, got {target.name!r}.")
     check_new(target, force)
     check_there(data)
     found: Any = loaded(model, key)
@@ -52,11 +51,10 @@ def transform(
         asked = replace(asked, columns=tuple(str(name) for name in names))
     table = read_table(data, asked)
     if table.n_columns != found.n_features_in_:
-        msg = (
+        raise DataFileError(
             f"{data} has {table.n_columns} columns to read and the model has "
             f"{found.n_features_in_}: choose them with --columns or --drop."
         )
-        raise DataFileError(msg)
     vars(found).pop("feature_names_in_", None)  # columns were matched above
     scores = found.transform(table.X)
     _write(target, scores, table.texts)

@@ -133,8 +133,7 @@ def _encoded(value: Any, arrays: dict[FrozenArray, int]) -> Any:
         return {"is": "array", "begin": begin, "shape": list(value.shape)}
     kind = type(value)
     if _CLASSES.get(kind.__name__) is not kind:
-        msg = f"a model file has no word for a {kind.__name__}"
-        raise UnknownPartError(msg)
+        raise UnknownPartError(f"a model file has no word for a {kind.__name__}")
     parts = {f.name: _encoded(getattr(value, f.name), arrays) for f in fields(value)}
     return {"is": kind.__name__, **parts}
 

@@ -94,11 +94,10 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
             raise (KeyFileError if isinstance(error, KeyFileError) else ValueError)(msg) from None
         except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
             reason = f" ({error})" if isinstance(error, RefusedError) else ""
-            msg = (
+            raise ValueError(
                 f"{name} is not a whole stillspace model file{reason}; give a file that "
                 "stillspace fit or save_model wrote."
-            )
-            raise ValueError(msg) from error
+            ) from error
     if missing:
         words = ", ".join(missing)
         msg = f"The model file could not hold these parameters: {words}; a new fit would need them."
@@ -123,12 +122,11 @@ def _check_format(contents: Contents) -> None:
     if type(found) is not int:
         raise RefusedError("its format is no whole number")
     if found not in READ_FORMATS:
-        msg = (
+        raise _OtherFormatError(
             f"is a model of format {described(found)}, written by stillspace "
             f"{described(about.get('stillspace'))}; this version reads format "
             f"{' and '.join(map(str, READ_FORMATS))}."
         )
-        raise _OtherFormatError(msg)
     if bool(contents.sha256) != (found == FORMAT):
         raise RefusedError("its format says otherwise than its end")
     if set(about) != _FACTS.keys() - (_SINCE_3 if found == 2 else set()):

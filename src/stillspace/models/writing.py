@@ -55,19 +55,17 @@ def save_model(
         as the file says, and whoever can check a signature can also make one.
     """
     if type(estimator) not in CLASSES.values():
-        msg = f"save_model stores {', '.join(CLASSES)}, got {type(estimator).__name__}."
-        raise TypeError(msg)
+        raise TypeError(f"save_model stores {', '.join(CLASSES)}, got {type(estimator).__name__}.")
     check_is_fitted(estimator)
     secret = None if key is None else read_key(key)
     description, numbers = _about(estimator)
     about = json.dumps(description, ensure_ascii=False, allow_nan=False)
     size = max(estimator.components_.size, len(numbers))
     if len(about) > LONGEST_TEXT or size > MOST_NUMBERS:
-        msg = (
+        raise ValueError(
             f"The model has {size} numbers and a description of {len(about)} "
             f"characters; a model file holds at most {MOST_NUMBERS} and {LONGEST_TEXT}."
         )
-        raise ValueError(msg)
     buffer = io.BytesIO()
     np.savez(
         buffer,

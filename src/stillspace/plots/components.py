@@ -71,11 +71,10 @@ class ScreeDisplay(Display):
         fit = checked_fit(fit)
         if hasattr(fit, "variances_"):
             if fit.variances_ is None:
-                msg = (
+                raise ValueError(
                     "This private fit has no variances: they are a release of their own. Fit with "
                     'summaries=("variances",) to buy them.'
                 )
-                raise ValueError(msg)
             return cls(fit.variances_, None, "variance of the scaled rows, with noise").plot(ax)
         return cls(fit.explained_variance_, fit.noise_variance_).plot(ax)
 
@@ -103,8 +102,7 @@ class DimensionDisplay(Display):
         """Draw the profile of a `RobustPCA(n_components="auto")`."""
         profile = getattr(checked_fit(fit), "profile_", None)
         if profile is None:
-            msg = "This fit has no profile; fit RobustPCA(n_components='auto')."
-            raise ValueError(msg)
+            raise ValueError("This fit has no profile; fit RobustPCA(n_components='auto').")
         return cls(profile).plot(ax)
 
     def _draw(self, ax: Any) -> None:

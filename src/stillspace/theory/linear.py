@@ -69,8 +69,7 @@ class LinearConvergence:
     def steps(self) -> FloatArray:
         """Return the step size of each iteration."""
         if self.iterations == inf:
-            msg = "No finite number of iterations is proved for these numbers."
-            raise ValueError(msg)
+            raise ValueError("No finite number of iterations is proved for these numbers.")
         sizes = [stage.step for stage in self.stages]
         return np.repeat(sizes, [int(stage.iterations) for stage in self.stages])
 

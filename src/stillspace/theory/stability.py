@@ -41,8 +41,7 @@ class Bounds:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            msg = f"The lower bound {self.lower} is above the upper bound {self.upper}."
-            raise ValueError(msg)
+            raise ValueError(f"The lower bound {self.lower} is above the upper bound {self.upper}.")
 
 
 @dataclass(frozen=True, slots=True)
