@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -136,28 +138,19 @@ def _ways(subject: Subject) -> dict[str, AddsUp]:
     # A query that takes rows of any length is asked of rows as they are.
     of = MemoryRows.prepare if getattr(query, "needs_bound", True) else MemoryRows.of
 
-    def passes(table: Stored, point: FloatArray) -> FloatArray:
+    def summed(asked: Any, table: Stored, point: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
-            return of(table).add(query, point, None)
+            return of(table).add(asked, point, None)
 
-    def blocks(table: Stored, point: FloatArray) -> FloatArray:
-        with np.errstate(all="ignore"):
-            return of(table).add(_ByBlocks(query), point, None)
-
-    ways: dict[str, AddsUp] = {"blocks": blocks}
+    ways: dict[str, AddsUp] = {"blocks": partial(summed, _by_blocks(query))}
     point = subject.points(np.random.default_rng(0), query.D, subject.r)
     shorter = any(hasattr(query, name) for name in ("measure", "add_cells"))
     if shorter or query.terms(point, np.zeros(query.shape)) is not None:
-        ways["passes"] = passes
+        ways["passes"] = partial(summed, query)
     parts = _pass_of_three(query)
     if parts:
-
-        def joint(table: Stored, point: FloatArray) -> FloatArray:
-            with np.errstate(all="ignore"):
-                total = MemoryRows.prepare(table).add(Joint(parts), point, None)
-            return Joint(parts).split(total)[parts.index(query)]
-
-        ways["joint passes"] = joint
+        joint, place = Joint(parts), parts.index(query)
+        ways["joint passes"] = lambda *given: joint.split(summed(joint, *given))[place]
     if type(query) in (Glad, Reaper) and not isfinite(getattr(query, "cut", np.inf)):
         ways["loop"] = lambda table, point: _by_loop(query, subject.r, table, point)
     return ways
@@ -173,29 +166,15 @@ def _pass_of_three(query: Query) -> tuple[Query, ...]:
     return (gradient, Curvature(*facts), CurvatureMatrix(*facts))
 
 
-@dataclass(frozen=True, slots=True)
-class _ByBlocks:
-    """A query without its compiled run of blocks."""
-
-    query: Query
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.query.shape
-
-    @property
-    def norm_bound(self) -> float:
-        return self.query.norm_bound
-
-    @property
-    def needs_bound(self) -> bool:
-        return getattr(self.query, "needs_bound", True)
-
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        self.query.add_block(XT, point, out)
-
-    def terms(self, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        return None
+def _by_blocks(query: Query) -> Any:
+    """Return a query without its compiled run of blocks."""
+    return SimpleNamespace(
+        shape=query.shape,
+        norm_bound=query.norm_bound,
+        needs_bound=getattr(query, "needs_bound", True),
+        add_block=query.add_block,
+        terms=lambda point, out: None,  # noqa: ARG005
+    )
 
 
 def _by_loop(query: Query, r: int, table: Stored, point: FloatArray) -> FloatArray:
