@@ -12,7 +12,6 @@ from stillspace._checks import checked_choice, checked_positive, checked_words
 from stillspace._files import check_writable
 from stillspace.cli.console import command, out_json, say
 from stillspace.cli.data import DataFile, ReadTable, TableOptions, check_there, read_table
-from stillspace.cli.describe import facts_of, say_model
 from stillspace.cli.options import (
     ForceFlag,
     JsonFlag,
@@ -25,6 +24,7 @@ from stillspace.cli.options import (
     whole_number,
     words_or_numbers,
 )
+from stillspace.cli.show import facts_of, say_model
 from stillspace.exceptions import DataFileError
 
 if TYPE_CHECKING:
