@@ -58,6 +58,7 @@ def row_mark(fit: Any) -> str:
 
 
 def draw_mark(ax: Any, text: str) -> None:
-    """Write across the whole picture."""
-    ax.text(0.5, 0.5, text, transform=ax.transAxes, fontsize=20, rotation=25, ha="center",
-            va="center", color=VERMILION, alpha=0.45, zorder=9)  # fmt: skip
+    """Write across the whole picture, if there is something to write."""
+    if text:
+        ax.text(0.5, 0.5, text, transform=ax.transAxes, fontsize=20, rotation=25, ha="center",
+                va="center", color=VERMILION, alpha=0.45, zorder=9)  # fmt: skip
