@@ -162,7 +162,7 @@ def test_warnings_are_one_line_and_do_not_stop_the_fit(table: Path) -> None:
         (["--algorithm", "irls"], "'irls' is an algorithm of RobustPCA"),
         (["--components", "5"], "n_components must be a whole number in 1…4"),
         (["--relation", "add-or-remove-one"], "give --public-size"),
-        (["--relation", "friends"], "--relation must be one of replace-one, add-or-remove-one"),
+        (["--relation", "friends"], "--relation must be one of 'replace-one', 'add-or-remove-one'"),
         (["--algorithm", "dp-sggd", "--rows-per-person", "2"], "has no accountant"),
         (["--batch-size", "10"], "has no option 'batch_size'"),
         (["--center", "1,2"], "--center must hold one number, or 5, one per column; got 2."),
