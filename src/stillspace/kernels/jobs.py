@@ -172,10 +172,9 @@ def near_of(V: FloatArray, near: float) -> float:
 
 def by_component(V: FloatArray, width: int) -> FloatArray:
     """Return a basis (D, r) as `tiles` take it: (r, D), filled up, flat."""
-    D, r = V.shape
-    filled_up = lines(r * width).reshape(r, width)
-    filled_up[:, :D] = V.T
-    return filled_up.reshape(-1)
+    memory = lines(V.shape[1] * width)
+    memory.reshape(V.shape[1], width)[:, : len(V)] = V.T
+    return memory
 
 
 class Adder:
@@ -191,13 +190,15 @@ class Adder:
         D, used = self.D, self._used
         near = near_of(terms.V, terms.near)
         self._projects = terms.kind in (GLAD, NEWTON) and near < np.inf
-        self._V = by_component(terms.V, D)
-        work = lines(4 * used * b + D + 16 + 64 * (r + 1))
         size = D * D if terms.kind == MOMENT else used * D + filled(used * used) + 16
-        self.sums = lines(len(self._terms.out) * size).reshape(-1, size)
+        first, last = r * D, r * D + 4 * used * b + D + 16 + 64 * (r + 1)
+        memory = lines(last + len(self._terms.out) * size)
+        memory[:first].reshape(r, D)[:, :columns] = terms.V.T
+        self._V, work = memory[:first], memory[first:last]
+        self.sums = memory[last:].reshape(-1, size)
         """One row per job."""
-        first = filled(columns) if terms.kind == MOMENT else used
-        facts = (self._V, r, first, terms.kind, near, terms.floor, terms.cut, terms.cap)
+        rows = filled(columns) if terms.kind == MOMENT else used
+        facts = (self._V, r, rows, terms.kind, near, terms.floor, terms.cut, terms.cap)
         self.arguments: tuple[Any, ...] = (D, *facts, work)
         """What the compiled function takes beside the rows, before the sums of a job."""
 
