@@ -33,7 +33,9 @@ def opened(X: Any, estimator: BaseEstimator, *, hidden: bool = False) -> Any:
     memory = getattr(estimator, "memory", None)
     if memory is not None:
         checked_bytes("memory", memory, LEAST_MEMORY)
-    return RowTable.of(X, memory, hidden=hidden) if is_source(X) else X
+    return (
+        RowTable.of(X, memory, hidden=hidden) if type(X) is not np.ndarray and is_source(X) else X
+    )
 
 
 def checked_array(

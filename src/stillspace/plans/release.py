@@ -181,12 +181,12 @@ class Release:
     def sensitivity(self, relation: Relation | None = None) -> float:
         """Return the exact-arithmetic sensitivity of the sum, the unit of `z` (SPEC 4)."""
         if relation is None or relation == self.relation:
-            return self._unit
+            return self.unit
         return self._bounds.event(1.0, 0.0).sensitivity(relation)
 
     @cached_property
-    def _unit(self) -> float:
-        """The sensitivity under the release's own relation."""
+    def unit(self) -> float:
+        """The sensitivity under the release's own relation, the unit of `z`."""
         return self._bounds.event(1.0, 0.0).sensitivity(self.relation)
 
     def sigma(self, k: int) -> float:
@@ -195,7 +195,7 @@ class Release:
             msg = "This release has no noise multiplier yet: calibrate the plan first."
             raise ValueError(msg)
         z = self.z[k] if isinstance(self.z, tuple) else self.z
-        return z * self.sensitivity() if z else 0.0
+        return z * self.unit if z else 0.0
 
     def event(self, k: int) -> SingleEvent:
         """Return what an accountant must know of iteration k."""
@@ -226,7 +226,7 @@ class Release:
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, the event alone depends on z.
-        found.__dict__.update(self.__dict__, z=z, _unit=unit, _constant_event=event)
+        found.__dict__.update(self.__dict__, z=z, unit=unit, _constant_event=event)
         return found
 
     def draw(

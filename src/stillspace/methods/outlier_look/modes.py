@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.modes import pairs_of, squares
+from stillspace.parts.queries.moments import pairs_of, squares
 
 STEPS = 60
 """Steps of the ascent: it converges linearly, and a degree is enough."""
