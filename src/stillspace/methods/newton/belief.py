@@ -115,7 +115,7 @@ class Belief:
         V = polar(self.V + self.across.steps(G, K))
         D, r = V.shape
         free = (D - r) * r
-        surprise = (float((G * G).sum()) / variance - free) / sqrt(2.0 * free)
+        surprise = (float(np.vdot(G, G)) / variance - free) / sqrt(2.0 * free)
         return Step(replace(updated, V=V, P=left, cap=cap), axes, K, surprise)
 
     def _curved(self, scalar: Answer, *matrix: Answer) -> Belief:
@@ -146,7 +146,7 @@ class Belief:
             return Axes(np.full(r, self.s / r), identity(r))
         values, U = np.linalg.eigh(self.shape / self.weight)
         noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
-        kept = max(0.0, 1.0 - noise / max(float((values * values).sum()), 1e-300))
+        kept = max(0.0, 1.0 - noise / max(float(values @ values), 1e-300))
         shaped = np.maximum(1.0 + kept * r * values, self.rule.least_shape)
         return Axes(shaped * (self.s / shaped.sum()), U)
 

@@ -76,7 +76,7 @@ class Across:
         step = np.asarray(G @ gains[-1])
         if len(gains) > 1:
             along = self.leading.T @ G
-            step += self.leading @ np.einsum("ij,ijk->ik", along, gains[:-1] - gains[-1])
+            step += self.leading @ (along[:, None, :] @ (gains[:-1] - gains[-1]))[:, 0]
         return step
 
     def every(self, gains: FloatArray, count: int) -> FloatArray:

@@ -54,7 +54,7 @@ def gathering_directions(
     """
     C = _climbed(excess, _starts(excess))
     S = squares(C)
-    heights = np.einsum("ac,ab,bc->c", S, excess, S)
+    heights = (S * (excess @ S)).sum(axis=0)
     found: list[FloatArray] = []
     for at in np.argsort(-heights, kind="stable"):
         if heights[at] <= least or len(found) == most:
