@@ -157,14 +157,14 @@ MUTANTS = [
     Mutant(
         "a charge dropped in the loop",
         "plans/release.py",
-        "ledger.record(self.event(k), length, self.sampling)",
-        "ledger.record(self.event(k), length if k != 1 else 0, self.sampling)",
+        "ledger.record(self.event(k), count, self.sampling)",
+        "ledger.record(self.event(k), count if k != 1 else 0, self.sampling)",
     ),
     Mutant(
         "a charge dropped among stacked ones",
         "plans/release.py",
-        "ledger.record(self.event(k), length, self.sampling)",
-        "ledger.record(self.event(k), length - (length > 1), self.sampling)",
+        "ledger.record(self.event(k), count, self.sampling)",
+        "ledger.record(self.event(k), count - (count > 1), self.sampling)",
     ),
     Mutant(
         "compiled loops halve the noise",
@@ -442,7 +442,7 @@ MUTANTS = [
     Mutant(
         "two queries of one pass share their normals",
         "plans/release.py",
-        "return tuple(r.draws(0, 1, n_rows, rng, ledger, division)[0] for r in self.releases)",
+        "return tuple([r.draw(0, n_rows, rng, ledger, division) for r in self.releases])",
         "from copy import deepcopy\n"
         "        several = len(self.releases) > 1\n"
         "        return tuple(\n"

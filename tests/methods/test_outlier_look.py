@@ -29,7 +29,7 @@ from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import FourthMoment
 from stillspace.parts.queries.columns import ColumnCounts
-from stillspace.parts.queries.modes import squares
+from stillspace.parts.queries.moments import squares
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.plans.staged import StagedPlan
 from stillspace.rows import Affine, Caps, Fill, MemoryRows, Sphere, Without, through_view

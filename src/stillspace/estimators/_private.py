@@ -177,13 +177,11 @@ class PrivateEstimator(SubspaceEstimator):
 
     def _set_result(self, result: Result, plan: StagedPlan) -> None:
         """Set what was found and what else was released, always the same attributes."""
-        affine = affine_of(result.view)
         sketches = [row_map for row_map in result.view if isinstance(row_map, Sketch)]
         self.sketch_ = sketches[0] if sketches else None
         self.components_ = np.ascontiguousarray(result.V.T)
         D = len(result.V) if self.sketch_ is None else self.sketch_.n_features
-        self.center_ = np.zeros(D) if affine.center is None else affine.center.array.copy()
-        self.scale_ = np.ones(D) if affine.scale is None else affine.scale.array.copy()
+        self.center_, self.scale_ = affine_of(result.view).vectors(D)
         self.n_iter_ = max(result.n_iter, 1)  # PCA alone is one pass
         self.plan_ = plan
         self.pair_cut_ = result.facts.get("pair_cut")

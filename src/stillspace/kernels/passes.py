@@ -7,7 +7,7 @@ projection Q is not applied row by row: `Σ w Qx yᵀ = Q Σ w x yᵀ`, so it fo
 **The distance.** `d² = ‖x‖² − ‖y‖²` where that is at least `near`; below it, where rounding would
 be seen, the residual `x − V y` itself is computed, its norm is d, and it takes the place of the
 row. Which of the two it is depends on the bits of the row alone. V must have orthonormal columns;
-with any other V `near` is infinite and the sum is not projected (`jobs.Adder`).
+with any other V `near` is infinite and the sum is not projected (`jobs.RowAdder`).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Allowance:
 
     def _has_room(self, parts: int, query: Query) -> bool:
         release = self.release(query)
-        unit = release.sensitivity()
+        unit = release.unit
         lattice = query.noise.slack(unit / (self.mu * sqrt(LEAST_SHARE)))
         return parts * ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN
 
@@ -74,7 +74,7 @@ class Allowance:
 
     def sd(self, query: Query, share: float) -> float:
         """Return the standard deviation of the noise on the mean that a share buys, nearly."""
-        return self.release(query).sensitivity() / (self.mu * sqrt(share) * self.size)
+        return self.release(query).unit / (self.mu * sqrt(share) * self.size)
 
 
 @dataclass(frozen=True, slots=True)

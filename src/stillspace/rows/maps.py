@@ -67,6 +67,14 @@ class Affine:
         """Return the map with another centre, in the units of the cells."""
         return replace(self, center=FrozenArray.of(center))
 
+    def vectors(self, D: int) -> tuple[FloatArray, FloatArray]:
+        """Return copies of centre and scale: zeros and ones where they do nothing."""
+        center, scale = self.center, self.scale
+        return (
+            np.zeros(D) if center is None else center.array.copy(),
+            np.ones(D) if scale is None else scale.array.copy(),
+        )
+
     def blocks(self, X: Any) -> Iterator[AnyArray]:
         """Yield the mapped rows of an array or a sparse matrix, a block of rows at a time."""
         n, D = X.shape

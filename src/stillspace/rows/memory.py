@@ -325,11 +325,12 @@ class MemoryRows:
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         count = self.n_rows if selection is None else len(selection)
+        if count == 0:
+            return np.zeros(query.shape)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._source.sparse)
         jobs = layout.jobs(count) if selection is None else layout.jobs_of(index, self.n_rows)
-        found = self.partial(query, point, jobs, index=index)
-        return np.zeros(query.shape) if count == 0 else found.value()
+        return self.partial(query, point, jobs, index=index).value()
 
     def partial(
         self,
@@ -345,11 +346,12 @@ class MemoryRows:
             msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
             raise ValueError(msg)
         query = with_code_as_stored(query, self._source.dtype)
-        layout = Layout.of(self.n_columns, prod(query.shape))
+        shape, entries = query.shape, prod(query.shape)
+        layout = Layout.of(self.n_columns, entries)
 
         def job_sums(group: list[Job]) -> FloatArray:
             """Return the sums of some jobs: compiled code adds them up without a stop between."""
-            out = np.zeros((len(group), *query.shape))
+            out = np.zeros((len(group), *shape))
             terms = query.terms(point, out)
             if terms is not None:
                 runs = Runs(index, np.array(group, dtype=np.int64), layout.block)
@@ -360,9 +362,9 @@ class MemoryRows:
                     self._add_job(query, point, index, job, layout, out[k, ...])
             return out
 
-        most = 1 if prod(query.shape) > _LARGE_SUM else None
-        total = empty_sum(query.shape, query.norm_bound, first)
-        for parts in each(job_sums, grouped(jobs, prod(query.shape)), most):
+        most = 1 if entries > _LARGE_SUM else None
+        total = empty_sum(shape, query.norm_bound, first)
+        for parts in each(job_sums, grouped(jobs, entries), most):
             total.add_all(parts)
         return total
 

@@ -203,7 +203,9 @@ class _Loaded(ABC):
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
         """Add the terms of some jobs."""
-        jobs.add_rows(*self.loader, terms, scaling.cells, compiled(factors), runs)
+        adder = jobs.RowAdder(terms, runs.longest)
+        adder.add(*self.loader, scaling.cells, compiled(factors), runs)
+        adder.finish()
 
     def measure(
         self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span

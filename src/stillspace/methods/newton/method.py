@@ -223,12 +223,11 @@ class DampedNewton:
     # --- the steps -------------------------------------------------------------------------
 
     def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> NewtonState:
-        belief, surprise = state.belief.after(self._with_sampling_error(state, answers))
-        assert belief.gain is not None
-        gains = belief.across.every(belief.gain, self.D - self.r)
-        spread = state.spread.after(belief.curvature, gains, answers[0].sd)
+        step = state.belief.after(self._with_sampling_error(state, answers))
+        gains = step.belief.across.every(step.gain, self.D - self.r)
+        spread = state.spread.after(step.axes, gains, answers[0].sd)
         spent = state.spent + state.cost
-        state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
+        state = replace(state, belief=step.belief, spread=spread, k=state.k + 1, spent=spent)
         if isinstance(state.sampling, RowPart):
             number = state.k % state.sampling.parts
             state = replace(state, sampling=replace(state.sampling, number=number))
@@ -240,7 +239,7 @@ class DampedNewton:
             if self._agrees(state):
                 return self._back(state, BOTH, state)
             state = replace(state, doubt=False, route=NOISY_TABLE)
-        return self._next_phase(state, surprise)
+        return self._next_phase(state, step.surprise)
 
     def _with_sampling_error(self, state: Steps, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
         """Return the answers of a part of the rows, with what other rows would have changed.
@@ -357,7 +356,7 @@ class DampedNewton:
         reason = ""
         if state.kappa < self.rule.reliable:
             reason = NO_SIGNAL
-        elif state.spread.flattest(state.belief.curvature) < self.rule.flattest:
+        elif state.spread.flattest(state.belief.axes) < self.rule.flattest:
             reason = FLAT
         error = nan if reason else state.spread.error
         route = with_reason(state.route, reason) if reason else state.route

@@ -277,7 +277,7 @@ class OutlierLook:
     def _saw_modes(self, state: Modes, answer: Answer) -> LookState:
         """Choose the directions along which there are more rows than in an elliptical law."""
         rule, basis = self.rule, state.basis
-        values = np.einsum("dk,de,ek->k", basis, state.moment.value, basis)
+        values = (basis * (state.moment.value @ basis)).sum(axis=0)
         excess = answer.value - elliptical_moments(values)
         least = rule.visible * answer.sd
         modes = gathering_directions(excess, rule.apart, rule.most_modes, least)
