@@ -128,7 +128,7 @@ class Standardiser:
         if not live:
             return replace(state, asked=None)
         rest = 1.0 - self.rule.first_share - state.zoomed
-        return replace(self._asking(state, beliefs, live, rest), last=True)
+        return self._asking(replace(state, last=True), beliefs, live, rest)
 
     def _asking(
         self, state: StandardiserState, beliefs: Beliefs, columns: list[int], share: float
@@ -137,6 +137,6 @@ class Standardiser:
         some = tuple(columns)
         probe = ColumnCounts.of(self.D, np.zeros((len(some), 0)), columns=some)
         sd = state.allowance.sd(probe, share)
-        edges = in_one_table(beliefs.next_edges(np.array(some), sd))
+        edges = in_one_table(beliefs.next_edges(np.array(some), sd, state.last))
         query = ColumnCounts.of(self.D, edges, columns=some, missing=self.missing)
         return replace(state, asked=query, share=share)
