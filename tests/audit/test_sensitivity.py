@@ -47,7 +47,10 @@ def test_the_ways_of_a_fit_are_searched():
     for name in ("counts of the cells of each column", "fourth moment of the scores"):
         assert ways[name] == {"blocks", "passes"}
     assert ways["angles to directions"] == ways["GLAD cost"] == {"blocks", "passes"}
-    assert ways["GLAD gradient"] == {"blocks", "passes", "joint passes", "loop"}
+    step = {"blocks", "filled rows", "joint passes"}
+    assert ways["GLAD gradient"] == {*step, "passes", "loop"}
+    assert ways["curvature"] == ways["curvature matrix"] == step
+    assert ways["second moment"] == {"blocks", "passes", "filled rows"}
 
 
 def naive(X, V):

@@ -50,8 +50,7 @@ _CAP, _CUT = 0.1, 0.5
 _EDGES = np.array([[-0.3, 0.0, 0.3], [-1e-3, 0.0, 0.5]])
 """Of the counts of cells, for two columns."""
 
-_ROWS = 48
-"""Rows a kind whose terms are compared with each other."""
+_ROWS = 48  # of each kind, whose terms are compared with each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +142,9 @@ def _ways(subject: Subject) -> dict[str, AddsUp]:
             return of(table).add(asked, point, None)
 
     ways: dict[str, AddsUp] = {"blocks": partial(summed, _by_blocks(query))}
+    if type(query) in (Glad, Curvature, CurvatureMatrix, queries.SecondMoment):
+        filled = hard_rows.with_filled_cells
+        ways["filled rows"] = lambda X, at: filled(X, at, subject.r).add(query, at, None)
     point = subject.points(np.random.default_rng(0), query.D, subject.r)
     shorter = any(hasattr(query, name) for name in ("measure", "add_cells"))
     if shorter or query.terms(point, np.zeros(query.shape)) is not None:

@@ -37,7 +37,7 @@ from stillspace.exceptions import (
     LeftOutWarning,
     SeededNoiseWarning,
 )
-from stillspace.methods.newton.routes import MISSING_CELLS, RELEASED_UNITS, error_in_words
+from stillspace.methods.newton.routes import RELEASED_UNITS, error_in_words
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.plans.fixed import fingerprint
 from stillspace.plans.release import ROW_MARGIN
@@ -206,9 +206,7 @@ class PrivateEstimator(SubspaceEstimator):
         names = {stage.plan.name for stage in stages}
         if names & {"standardiser", "median"}:
             words += RELEASED_UNITS
-        methods = [getattr(stage.plan, "method", None) for stage in stages]
-        fills = any(getattr(method, "affine", None) is not None for method in methods)
-        return words + MISSING_CELLS if fills and "standardiser" not in names else words
+        return words
 
     @property
     def n_components_(self) -> int:

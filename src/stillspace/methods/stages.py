@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isnan, nan, pi
+from math import pi
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.methods.newton.routes import filled_cells, with_reason
 from stillspace.methods.pictures import length_of_map, scree_of
 from stillspace.methods.spectrum import Spectrum, count_components
 from stillspace.methods.standardiser import LARGEST_SCALE
@@ -29,10 +28,6 @@ from stillspace.rows.maps import (
     with_bound,
     with_center,
 )
-
-MOST_MISSING = 0.01
-"""Released share of missing cells up to which the estimate of the error holds. With 5 % it was
-between .07 and 1.5 of the error, with 15 % at most half of it (docs/newton.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,7 @@ class StandardiseStage(_Stage):
             known = np.where(dropped, LARGEST_SCALE, scale)
             affine = replace(affine, scale=FrozenArray.of(known))
         after = replace(progress, view=with_affine(progress.view, affine))
-        return after.knowing(dropped=dropped & self.scale, missing=found.facts["missing"])
+        return after.knowing(dropped=dropped & self.scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +158,6 @@ class SubspaceStage(_Stage):
             facts["error_estimate"] = Spectrum.of(moment, sd, V.shape[1]).pca_error(sd)
         if progress.narrowed:
             V, moment = _widened(progress, V, moment, facts)
-        missing = progress.facts.get("missing", 0.0)
-        filling = getattr(getattr(self.plan, "method", None), "affine", None) is not None
-        if filling and missing > MOST_MISSING and not isnan(facts["error_estimate"]):
-            route = with_reason(facts["route"], filled_cells(missing))
-            facts.update(error_estimate=nan, route=route)
         dropped = facts.get("dropped", progress.facts.get("dropped"))
         if dropped is not None and dropped.any():
             V = _without(V, dropped)

@@ -15,13 +15,14 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Runs, Span, filled
 from stillspace.kernels.measuring import Measure
 from stillspace.kernels.storage import inverse_norms
+from stillspace.rows.filled import FilledRows, incomplete
 from stillspace.rows.maps import (
     BLOCK_CELLS,
-    RIDGE,
     Affine,
     Caps,
     Clip,
     Fill,
+    Holes,
     LeaveOut,
     Lengths,
     Project,
@@ -37,7 +38,6 @@ from stillspace.rows.stored import (
     NO_INDEX,
     DenseRows,
     Factors,
-    FilledRows,
     Norms,
     Ones,
     Scaling,
@@ -140,8 +140,9 @@ class MemoryRows:
             return self.only(self._kept(row_map))
         if isinstance(row_map, Without | Fill):
             return self._emptied(row_map) if isinstance(row_map, Without) else self._filled(row_map)
-        if isinstance(row_map, Lengths):
-            return MemoryRows(levels(self._factors[:])[None])
+        if isinstance(row_map, Lengths | Holes):
+            holes, raw = isinstance(row_map, Holes), (self._source, self._scaling)
+            return MemoryRows((incomplete(*raw) if holes else levels(self._factors[:]))[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
 
     def _narrowed(self, row_map: RowMap) -> Stored:
@@ -194,8 +195,7 @@ class MemoryRows:
             raise ValueError(msg)
         if self._source.sparse or self._complete:
             return self
-        V = np.ascontiguousarray(row_map.basis.array)
-        facts = self._source, self._scaling, self._factors, V, RIDGE
+        facts = self._source, self._scaling, self._factors, row_map.basis.array, row_map.weighed
         return self._like(source=FilledRows(*facts), bounded=False)
 
     @cached_property

@@ -23,7 +23,7 @@ from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import MemoryRows, OnceAdded, Rows, block_columns, draw_pairs, through_view
-from stillspace.rows.maps import RowMap, Sphere, View, checked_view, paired
+from stillspace.rows.maps import Fill, RowMap, Sphere, View, checked_view, paired
 from stillspace.rows.protocols import accounted
 from stillspace.run.loop import Result, run_loop, run_reading
 from stillspace.run.observers import Observation, Observers, Watch, Witness
@@ -224,7 +224,7 @@ def _asked_rows(plan: AdaptivePlan, rows: Rows, views: Views | None, ask: Ask) -
 
 @dataclass(slots=True)
 class Views:
-    """The rows behind views, each row map applied once. It lives as long as one run."""
+    """The rows behind views, each row map before a fill applied once; it lives as long as a run."""
 
     rows: Rows
     pairs: IntArray | None
@@ -235,7 +235,9 @@ class Views:
     def behind(self, view: View) -> Rows:
         """Return the rows behind a view."""
         rows = self.rows
-        for row_map in view:
+        for place, row_map in enumerate(view):
+            if isinstance(row_map, Fill):  # from another basis in each step
+                return through_view(rows, view[place:], self.pairs)
             key = id(rows), row_map
             if key not in self.kept:
                 self.kept[key] = through_view(rows, (row_map,), self.pairs)

@@ -127,7 +127,7 @@ class Screening:
             elif isinstance(row_map, Without):
                 first = (row_map,)
         units = affine_of(self.through) if self.whole else affine
-        view = (*first, units, Fill(FrozenArray.of(V)), Sphere())
+        view = (*first, units, Fill(FrozenArray.of(V), weighed=True), Sphere())
         return replace(self, through=view, whole=True)
 
     def ask(
@@ -141,7 +141,12 @@ class Screening:
         facts |= {"left_out": self.left_out}
         if self.dropped is not None:
             facts |= {"dropped": self.dropped}
-        return Outcome(V, self.moment.value, facts, self.through, self.whole)
+        # summaries see filled rows at their full length
+        view = tuple(
+            replace(row_map, weighed=False) if isinstance(row_map, Fill) else row_map
+            for row_map in self.through
+        )
+        return Outcome(V, self.moment.value, facts, view, self.whole)
 
 
 LookState: TypeAlias = First | Modes | Angles | Rest | NewUnits | NewMoment | Screening

@@ -98,11 +98,10 @@ class Standardiser:
             return self._next(replace(state, beliefs=beliefs), beliefs)
 
     def outcome(self, state: StandardiserState) -> Outcome:
-        """Return centres and scales, and the share of missing cells as it was released."""
+        """Return centres and scales."""
         assert state.beliefs is not None
-        missing = 1.0 - float(state.beliefs.present.mean())
         with np.errstate(all="ignore"):
-            return Outcome(state.beliefs.centers_and_scales(), facts={"missing": missing})
+            return Outcome(state.beliefs.centers_and_scales())
 
     def _ranges(self) -> tuple[Range | None, ...]:
         if self.bounds is None:
