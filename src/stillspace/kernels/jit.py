@@ -23,6 +23,10 @@ if hasattr(os, "register_at_fork"):
         after_in_child=global_compiler_lock.release,
     )
 
+MANY_REGISTERS = "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2]
+"""Whether registers hold 32 values of eight lanes. Other processors hold 8 or fewer: what is faster
+with 32 would take twice the time there."""
+
 nrt.rtsys.initialize(cpu_target.target_context)  # memory management, for `_prepare_cache`
 
 _P = ParamSpec("_P")

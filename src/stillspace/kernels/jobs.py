@@ -28,7 +28,6 @@ from stillspace.kernels.passes import (
     finish,
     mirror,
 )
-from stillspace.kernels.prefetch import LONG_ROW
 from stillspace.kernels.sparse import add_sparse
 from stillspace.kernels.storage import AS_STORED, bound_rows, load_dense
 
@@ -266,10 +265,10 @@ def loader(load: Any, source: tuple[Any, ...]) -> int:
 
 
 def _place(source: tuple[Any, ...]) -> tuple[int, int]:
-    """Return where rows begin, and their bytes: 0 if they are long or do not lie one by one."""
+    """Return where rows begin, and their bytes: 0 if they do not lie one by one."""
     X = source[0]
     size = X[:1].nbytes if len(source) == 1 and X.flags.c_contiguous else 0
-    return X.__array_interface__["data"][0], size if size < LONG_ROW else 0
+    return X.__array_interface__["data"][0], size
 
 
 class RowAdder:

@@ -31,7 +31,7 @@ from stillspace.kernels.lanes import (
     total,
     where_below,
 )
-from stillspace.kernels.prefetch import bring_rows
+from stillspace.kernels.prefetch import LONG_ROW, bring_rows
 from stillspace.kernels.tiles import (
     add_gram,
     add_outer,
@@ -172,14 +172,15 @@ def add_terms(
     parts. What component r + 1 adds to `sums`, if there is one, is never handed on. What follows
     the argument `sums` is the next block, for `bring_rows`.
     """
+    soon = stop if row_bytes < LONG_ROW else 0
     if kind == MOMENT:
-        bring_rows(chosen, ahead, min(ahead + b, stop), first, row_bytes)
+        bring_rows(chosen, ahead, min(ahead + b, soon), first, row_bytes)
         add_square(X, b, D, used, sums)
         return
     number, size = constant(0.0), used * b
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
-        bring_rows(chosen, ahead + i, min(ahead + i + 8, stop), first, row_bytes)
+        bring_rows(chosen, ahead + i, min(ahead + i + 8, soon), first, row_bytes)
         if kind == SCORES:
             left = group_scores(X, i * D, D, V, r, parts, work, i, b)
         else:
@@ -188,7 +189,10 @@ def add_terms(
         number = add(number, gain)
     sums[used * D] += total(number)
     if kind != SCORES:
-        add_outer(X, D, b, work, 3 * size, used if r in (1, 3) else r, sums)
+        add_outer(
+            X, D, b, work, 3 * size, used if r in (1, 3) else r, sums, chosen, ahead,
+            stop - soon, first, row_bytes,
+        )  # fmt: skip
     if kind in (NEWTON, SCORES):
         add_gram(work, 2 * size, work, size, b, used, sums, used * D + 8)
 
