@@ -620,7 +620,7 @@ def test_budget_refusals(table: Path, tmp_path: Path) -> None:
     assert_refused(run("budget", "show", ledger), "There is no ledger", 1)
     assert_refused(fit(table, "--budget", ledger), "There is no ledger", 1)
     assert_refused(run("budget", "show", table), "is not a stillspace ledger", 1)
-    assert_refused(run("budget", "create", ledger, *terms, "--kind", "pld"), "gaussian, renyi")
+    assert_refused(run("budget", "create", ledger, *terms, "--kind", "pld"), "'gaussian', 'renyi'")
     assert_refused(
         run("budget", "create", ledger, "--epsilon", -1, "--delta", 1e-5), "epsilon must be"
     )
