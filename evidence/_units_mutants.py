@@ -142,13 +142,6 @@ UNITS = [
         MAPS,
     ),
     Mutant(
-        "a weight is above 1",
-        "kernels/fill.py",
-        "return min(r / total, 1.0) if total > 0.0 else 0.0",
-        "return r / total if total > 0.0 else 0.0",
-        MAPS,
-    ),
-    Mutant(
         "a row whose scores are not known keeps its weight",
         "kernels/fill.py",
         "weight = _weight(work) if known else 0.0",

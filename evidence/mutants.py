@@ -310,8 +310,8 @@ MUTANTS = [
     Mutant(
         "lengths of pairs in units of the longest",
         "rows/memory.py",
-        "return MemoryRows(levels(self._factors[:])[None])",
-        "return MemoryRows(levels(self._factors[:] / max(self._factors[:].max(), 1e-300))[None])",
+        "levels(self._factors[:])",
+        "levels(self._factors[:] / max(self._factors[:].max(), 1e-300))",
         tests=PAIRS,
     ),
     Mutant(

@@ -332,6 +332,9 @@ def test_filling_is_total_and_leaves_complete_rows_their_bits(rng):
     assert np.isfinite(filled.sphered()).all()
     assert filled.sphered()[500, 2] == 0.0  # scores near the largest number fill nothing
     assert (np.linalg.norm(filled.sphered(), axis=1) <= 1.0 + 1e-12).all()
+    weighed = MemoryRows.of(Y).through(affine).through(Fill(V, weighed=True)).through(Sphere())
+    assert np.array_equal(weighed.sphered()[:500], complete.sphered())
+    assert not weighed.sphered()[500].any()  # and then the row does not count
     # sums over the complete rows alone, too: the same terms in the same order
     first, point = np.arange(500), V.array
     for query, at in ((SecondMoment(D), NOWHERE), (Glad(D, 2), point)):
@@ -386,6 +389,7 @@ def test_what_a_fill_refuses_does_not_depend_on_the_rows(rng, hole):
         (fill, Sphere()),
         (Holes(),),
         (affine, Holes(), Sphere()),
+        (affine, Holes(), LeaveOut(0.5)),
         (affine, fill, Holes()),
         (affine, Pairs(), Holes()),
         (affine, Sphere(), Holes()),
