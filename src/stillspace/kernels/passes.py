@@ -185,6 +185,9 @@ def add_terms(
             left = group_scores(X, i * D, D, V, r, parts, work, i, b)
         else:
             left = group_distances(X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R)
+        store(work, 3 * size + i, left)
+    for i in range(0, b, 8):  # a loop of its own: roots and quotients of neighbours overlap
+        left = load(work, 3 * size + i)
         gain = weigh_group(left, kind, floor, cut, cap, work, i, size, r, b)
         number = add(number, gain)
     sums[used * D] += total(number)

@@ -51,6 +51,10 @@ SMALLEST_SQUARE, LARGEST_SQUARE = 2.0**-600, 2.0**700
 AHEAD = 4
 """Rows between the one that is converted and the one that is brought nearer."""
 
+STRETCH = 512
+"""Columns of a block that are centred and scaled at a time: their centres and scales stay in the
+first cache."""
+
 
 @part
 def _fill_up(X: FloatArray, at: int, begin: int, end: int) -> None:
@@ -78,6 +82,28 @@ def one_cell(
     return cell * factor
 
 
+@part
+def _load_stretch(
+    cells: AnyArray, begin: int, center: FloatArray, unit: FloatArray, missing: float, kind: int,
+    factor: float, low: int, high: int, X: FloatArray, at: int,
+) -> None:  # fmt: skip
+    """Load columns low…high of the row that begins there; both are multiples of 8."""
+    D, scale = len(center), constant(factor)
+    full = D // LANES * LANES
+    if kind == AS_STORED:
+        for d in range(low, min(high, full), LANES):
+            store(X, at + d, multiply(eight(cells, begin + d), scale))
+    else:
+        for d in range(low, min(high, full), LANES):
+            x = _placed(eight(cells, begin + d), d, center, unit, missing, kind)
+            store(X, at + d, multiply(x, scale))
+    if full < high:
+        x = eight(cells, begin + full)  # the next row begins in these cells
+        if kind != AS_STORED:
+            x = _placed(x, full, center, unit, missing, kind)
+        store(X, at + full, first_lanes(multiply(x, scale), D - full))
+
+
 @jit
 def load_dense(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
@@ -85,35 +111,28 @@ def load_dense(
 ) -> None:  # fmt: skip
     """Load rows of an array (n, D) of any strides."""
     cells, D = source[0], len(center)
-    full, whole = D // LANES * LANES, (D + 7) // LANES * LANES
+    whole = (D + 7) // LANES * LANES
     by_eight = cells.flags.c_contiguous and whole <= width
     far = cells.flags.c_contiguous and D * cells.itemsize >= LONG_ROW
-    for i in range(count):
-        at, begin, factor, done = i * width, rows[i] * D, factors[i], 0
-        if far and i + AHEAD < count:
-            bring_rows(rows, i + AHEAD, i + AHEAD + 1, cells.ctypes.data, D * cells.itemsize)
-        if factor != 0.0 and by_eight and begin + whole <= cells.size:
-            scale = constant(factor)
-            if kind == AS_STORED:
-                for d in range(0, full, LANES):
-                    store(X, at + d, multiply(eight(cells, begin + d), scale))
-            else:
-                for d in range(0, full, LANES):
-                    x = _placed(eight(cells, begin + d), d, center, unit, missing, kind)
-                    store(X, at + d, multiply(x, scale))
-            if full < D:
-                x = eight(cells, begin + full)  # the next row begins in these cells
-                if kind != AS_STORED:
-                    x = _placed(x, full, center, unit, missing, kind)
-                store(X, at + full, first_lanes(multiply(x, scale), D - full))
-            done = whole
-        elif factor != 0.0:
-            for d in range(D):
-                value = float(cells[rows[i], d])
-                X[at + d] = one_cell(value, d, center, unit, missing, kind, factor)
-            done = D
-        if done < width:
-            _fill_up(X, at, done, width)
+    step = max(whole, LANES) if kind == AS_STORED else STRETCH
+    for low in range(0, whole, step):
+        high = min(low + step, whole)
+        for i in range(count):
+            at, begin, factor, done = i * width, rows[i] * D, factors[i], 0
+            if far and low == 0 and i + AHEAD < count:
+                bring_rows(rows, i + AHEAD, i + AHEAD + 1, cells.ctypes.data, D * cells.itemsize)
+            if factor != 0.0 and by_eight and begin + whole <= cells.size:
+                _load_stretch(
+                    cells, begin, center, unit, missing, kind, factor, low, high, X, at
+                )  # fmt: skip
+                done = whole
+            elif low == 0 and factor != 0.0:
+                for d in range(D):
+                    value = float(cells[rows[i], d])
+                    X[at + d] = one_cell(value, d, center, unit, missing, kind, factor)
+                done = D
+            if low == 0 and done < width:
+                _fill_up(X, at, done, width)
 
 
 @jit
