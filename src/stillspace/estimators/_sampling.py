@@ -210,7 +210,7 @@ def counted(
     centers = [(clump.center - start.middle) / scale for clump in start.clumps]
     kept: list[npt.NDArray[np.bool_]] = []
     members: list[list[npt.NDArray[np.bool_]]] = [[] for _ in centers]
-    for block in _mapped_rows(X, None, affine_map(start.middle, scale, missing)):
+    for block in _mapped_rows(X, None, _affine(start.middle, scale, missing)):
         everything = np.ones(len(block), dtype=bool)
         kept.append(everything if start.far_out is None else start.far_out.keeps(block))
         for found, clump, at in zip(members, start.clumps, centers, strict=True):
@@ -277,7 +277,7 @@ def variances(
         index = np.sort(np.random.default_rng(0).permutation(index)[:most])
     some = None if len(index) == len(counts) else index
     n, total, first, second, scores = 0, 0.0, np.zeros(D), np.zeros(r), np.zeros(r)
-    for block in _mapped_rows(X, some, affine_map(center, scale, missing)):
+    for block in _mapped_rows(X, some, _affine(center, scale, missing)):
         Y = block @ components.T
         lengths = squared_lengths(block)
         squares = Y * Y
@@ -294,7 +294,7 @@ def variances(
     return Variances(along, whole, noise, len(index), D - r)
 
 
-def affine_map(center: FloatArray, scale: FloatArray, missing: float | None) -> Affine:
+def _affine(center: FloatArray, scale: FloatArray, missing: float | None) -> Affine:
     """Return the map to the units of a fit; a scale of 1 is not divided by."""
     return Affine.of(center, None if (scale == 1.0).all() else scale, missing)
 

@@ -14,7 +14,7 @@ SMALLEST_CUT = 2.0**-26
 """Below this, distances on the sphere are rounding."""
 
 _REACH = 6.0
-_ROUNDING = 2.0**-40
+ROUNDING = 2.0**-40
 """Distances below this part of the rows' length are rounding."""
 
 
@@ -72,7 +72,7 @@ def cut_of(d: FloatArray) -> float:
 def reach_of(d: FloatArray, size: float) -> float:
     """Return `cut_of` for distances in any unit, of rows that are about `size` long."""
     unit = float(quantiles(d, 0.25)[0])
-    floor = _ROUNDING * size
+    floor = ROUNDING * size
     return max(unit * cut_of(d / unit), floor) if unit > floor else floor
 
 

@@ -30,8 +30,8 @@ from stillspace.search.candidates import (
 )
 from stillspace.search.clumps import RULE as CLUMPS
 from stillspace.search.clumps import Clump, find_clumps, outside
-from stillspace.search.cuts import SMALLEST_CUT, distances
-from stillspace.search.location import median_center, pairs_center
+from stillspace.search.cuts import ROUNDING, SMALLEST_CUT, distances
+from stillspace.search.location import SETTLED, median_center, pairs_center
 from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.row_space import unit_rows
 from stillspace.search.starts import affine_ransac, ransac
@@ -49,7 +49,7 @@ class Found:
     candidates: list[Candidate]
     clumps: list[Clump]
     floor: float
-    """Distance on the sphere up to which all rows weigh the same; 0 if it is only rounding."""
+    """Distance on the sphere up to which all rows weigh the same, at least that of rounding."""
     far_out: Outlyingness | None
     """Which rows were left out of the search; None if it went better with all rows."""
 
@@ -88,7 +88,7 @@ def filtered_search(
                 best, used = other, far_out if rows is central else None
     V, cut = chosen(best[1]).components.T, chosen(best[1]).cut
     floor = floor_of(_on_sphere(central - best[0], V), cut)
-    return Found(*best, clumps, floor if floor > SMALLEST_CUT else 0.0, used)
+    return Found(*best, clumps, floor if floor > SMALLEST_CUT else ROUNDING, used)
 
 
 def _worth_a_search(
@@ -147,7 +147,7 @@ def _about(
 
 
 def _first_center(S: FloatArray, center: FloatArray | str) -> FloatArray:
-    return median_center(S) if isinstance(center, str) else center
+    return median_center(S, SETTLED) if isinstance(center, str) else center
 
 
 def _distances(S: FloatArray, ends: _Ends) -> FloatArray:

@@ -20,12 +20,12 @@ _STEPS, _ROUNDS, _REFINEMENTS, _TRIES, _JUDGES = 100, 3, 8, 40, 400
 _STILL = 0.02
 """A centre that moves by less than this part of the inliers' distance has been found."""
 
-_SETTLED = 1e-4
+SETTLED = 1e-4
 """Steps towards a centre end below this part of the lower quartile of the rows' distances to it:
 the sampling error of a centre is some hundredths of it."""
 
 
-def median_center(S: FloatArray, settled: float = _SETTLED) -> FloatArray:
+def median_center(S: FloatArray, settled: float = 1e-10) -> FloatArray:
     """Return the geometric median, `argmin_m Σ ‖x − m‖`, by Weiszfeld's iteration."""
     return _descended(S, np.median(S, axis=0), np.inf, settled)
 
@@ -85,7 +85,7 @@ def located(
     cut = np.inf
     for _ in range(_ROUNDS):
         cut = reach_of(_lengths(R - across), size)
-        across = _descended(R, across, cut, _SETTLED)
+        across = _descended(R, across, cut, SETTLED)
     near = _lengths(R - across) <= cut
     near = near if near.any() else np.ones(len(S), dtype=bool)
     along = median_center(Y[near])

@@ -21,7 +21,7 @@ from stillspace.search.starts import pca
 class OutlyingnessRule:
     """Directions, and from where on rows are left out."""
 
-    directions: int = 100
+    directions: int = 250
     """Directions through two rows; some 2 % of them suffice to see a group of 1 % of the rows."""
     dimensions: int = 20
     """Directions lie in the span of this many leading directions of the rows on the sphere. A group
@@ -38,6 +38,10 @@ RULE = OutlyingnessRule()
 
 _BLOCK_ROWS = 512
 """Rows that are measured at a time, so that their products stay in the processor's cache."""
+
+
+_ROUNDED_UP = 1.0 + 2.0**-40
+"""The longest row that is kept is not left out by rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +100,7 @@ class Outlyingness:
         limit = rule.limit * float(quantiles(out, rule.usual)[0])
         kept = squared_lengths(Z[out <= limit] - middle)
         usual = float(quantiles(np.sqrt(squared_lengths(S - middle)), rule.usual)[0])
-        longest = max(float(np.sqrt(kept.max())), rule.limit * usual)
+        longest = max(_ROUNDED_UP * float(np.sqrt(kept.max())), rule.limit * usual)
         decisive = np.unique(away[:, out > limit].argmax(axis=0)) if len(away) else np.arange(0)
         directions, location, scale = (a[clear][decisive] for a in (directions, location, scale))
         measured_by = basis @ (directions / scale[:, None]).T, location / scale
