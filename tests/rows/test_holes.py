@@ -28,7 +28,7 @@ from stillspace.rows import (
     Without,
     through_view,
 )
-from stillspace.run import run
+from stillspace.run import Views, run
 
 
 def holed(rng, n=70, D=11, share=0.2):
@@ -226,6 +226,16 @@ def test_rows_with_missing_cells_are_counted_before_a_cell_is_filled(share):
     assert (
         f"{float(count.released[0]):.0%} of the rows have missing" in result.facts["route"]
     ) == filled
+
+
+def test_a_run_does_not_keep_the_filled_rows_of_every_step(rng):
+    """Each step has another basis, and a number per row."""
+    _, X = haystack_with_holes(0)
+    views = Views(MemoryRows.of(X), None)
+    for _ in range(3):
+        V = FrozenArray.of(np.linalg.qr(rng.standard_normal((30, 3)))[0])
+        assert views.behind((Affine.of(holes=True), Fill(V, weighed=True), Sphere())).bounded
+    assert len(views.kept) == 1
 
 
 @pytest.mark.parametrize("grouped", [False, True])
