@@ -190,8 +190,8 @@ MUTANTS = [
     Mutant(
         "off-diagonal noise without its variance",
         "parts/noise.py",
-        "off_scale = _scale(sigma, self.off_diagonal_variance, spacing)",
-        "off_scale = _scale(sigma, 0.25, spacing)",
+        "off_scale = lattice_scale(sigma, spacing, self.off_diagonal_variance)",
+        "off_scale = lattice_scale(sigma, spacing, 0.25)",
     ),
     Mutant(
         "lattice slack dropped",
@@ -571,15 +571,15 @@ MUTANTS = [
     Mutant(
         "noise of the diagonal is that of the first entries off it",
         "parts/noise.py",
-        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)",
+        "diagonal = draw_lattice(lattice_scale(sigma, spacing), count * self.D, rng)",
         "diagonal = np.resize(drawn, count * self.D) * 181 // 128",
         tests=SOURCE,
     ),
     Mutant(
         "noise of the diagonal from a copy of the generator",
         "parts/noise.py",
-        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)",
-        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, again)",
+        "diagonal = draw_lattice(lattice_scale(sigma, spacing), count * self.D, rng)",
+        "diagonal = draw_lattice(lattice_scale(sigma, spacing), count * self.D, again)",
         tests=SOURCE,
         also=(
             (

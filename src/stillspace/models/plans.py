@@ -36,7 +36,7 @@ from stillspace.parts import geometry, noise, outputs, queries, sampling, schedu
 from stillspace.parts.queries.base import Query
 from stillspace.plans import adaptive, fixed, release, staged, starts, tested
 from stillspace.plans.protocol import AnyPlan
-from stillspace.rows import maps
+from stillspace.rows import Sketch, maps
 
 Classes: TypeAlias = tuple[type, ...]
 
@@ -88,7 +88,7 @@ _BY_PROTOCOL: Mapping[Any, Classes] = {
 _OTHERS: Classes = (
     *_frozen_in(noise),
     *_frozen_in(maps),
-    maps.Sketch,
+    Sketch,
     release.Release,
     release.JointRelease,
     *_frozen_in(starts),

@@ -44,12 +44,6 @@ WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
 
 
-def _relative_error(chain: int) -> float:
-    """Return the relative error of a sum whose entries pass so many operations."""
-    mu = chain * UNIT_ROUNDOFF
-    return mu / (1.0 - mu)
-
-
 @dataclass(frozen=True, slots=True)
 class Draw:
     """The secret randomness of one release: selected rows and lattice noise."""
@@ -338,7 +332,8 @@ class Release:
         bound, chain = query.norm_bound, STANDARD.chain
         if self.size * query.D <= LOOP_CELLS:
             chain = max(chain, loop_chain_length(rows))
-        jobs = rows * (_relative_error(chain) + getattr(query, "job_error", 0.0))
+        u = chain * UNIT_ROUNDOFF
+        jobs = rows * (u / (1.0 - u) + getattr(query, "job_error", 0.0))
         jobs *= getattr(query, "summand_bound", bound)
         words = (rows // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
         return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)

@@ -13,10 +13,11 @@ from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.kernels import jobs, scores
-from stillspace.rows.maps import Project, RowMap, Sketch
+from stillspace.rows.maps import Project, RowMap
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
 from stillspace.rows.reading import BlockCache, Piece, Reader, WindowReader, reader_of
+from stillspace.rows.sketch import Sketch
 from stillspace.rows.sources import RowSource, open_source
 from stillspace.rows.sources.protocol import OtherSource, is_sparse, joined
 from stillspace.rows.stored import NO_INDEX, Factors, LoadedFirst, Scaling, Stored, stored

@@ -63,10 +63,6 @@ class Affine:
         parts += ["put missing cells at the centre"] if has_missing else []
         return ", ".join(parts) or "leave the cells as they are"
 
-    def centred_at(self, center: FloatArray) -> Affine:
-        """Return the map with another centre, in the units of the cells."""
-        return replace(self, center=FrozenArray.of(center))
-
     def vectors(self, D: int) -> tuple[FloatArray, FloatArray]:
         """Return copies of centre and scale: zeros and ones where they do nothing."""
         center, scale = self.center, self.scale
@@ -300,7 +296,7 @@ def with_center(view: View, center: FloatArray) -> View:
     """Return the view with a centre that a release found, in the units of its scaled rows."""
     affine = affine_of(view)
     cells = center if affine.scale is None else center * affine.scale.array
-    return with_affine(view, affine.centred_at(cells))
+    return with_affine(view, replace(affine, center=FrozenArray.of(cells)))
 
 
 def affine_of(view: View) -> Affine:
@@ -344,33 +340,3 @@ def width(view: View, columns: int) -> int:
         elif isinstance(row_map, Lengths | Holes):
             columns = 1
     return columns
-
-
-__all__ = [
-    "BOUNDS",
-    "SPHERE",
-    "Affine",
-    "Caps",
-    "Clip",
-    "Fill",
-    "FrozenArray",
-    "Holes",
-    "LeaveOut",
-    "Lengths",
-    "Pairs",
-    "Project",
-    "RowMap",
-    "Sketch",
-    "Sphere",
-    "View",
-    "Without",
-    "affine_of",
-    "bounded",
-    "checked_view",
-    "paired",
-    "view_text",
-    "width",
-    "with_affine",
-    "with_bound",
-    "with_center",
-]

@@ -325,12 +325,11 @@ class MemoryRows:
 
     def add(self, query: RowSum, point: FloatArray, selection: IntArray | None) -> FloatArray:
         count = self.n_rows if selection is None else len(selection)
-        if count == 0:
-            return np.zeros(query.shape)
         index = NO_INDEX if selection is None else np.asarray(selection, dtype=np.int64)
         layout = Layout.of(self.n_columns, prod(query.shape), sparse=self._source.sparse)
         jobs = layout.jobs(count) if selection is None else layout.jobs_of(index, self.n_rows)
-        return self.partial(query, point, jobs, index=index).value()
+        found = self.partial(query, point, jobs, index=index)
+        return np.zeros(query.shape) if count == 0 else found.value()
 
     def partial(
         self,

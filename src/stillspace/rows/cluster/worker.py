@@ -25,8 +25,9 @@ from scipy import sparse
 from stillspace import kernels
 from stillspace._typing import FloatArray, IntArray
 from stillspace.rows.file import RowTable
-from stillspace.rows.maps import Affine, Pairs, Project, Sketch, Sphere, View
+from stillspace.rows.maps import Affine, Pairs, Project, Sphere, View
 from stillspace.rows.memory import MemoryRows
+from stillspace.rows.sketch import Sketch
 from stillspace.rows.sources.protocol import OtherSource, RowSource
 from stillspace.rows.sums import Job, PartSum, one_blas_thread
 
