@@ -42,7 +42,8 @@ class Standardiser:
     """Histograms of all columns: a first look, closer looks where needed, a last look.
 
     The rows are raw: neither centred nor scaled, and of any length. The outcome is an array
-    (2, D): medians and 1.48 × MAD; a column that is not resolved has an infinite scale.
+    (2, D): medians and spreads (see `StandardiserRule.level`); a column that is not resolved has an
+    infinite scale.
     """
 
     D: int
