@@ -71,15 +71,14 @@ def squares_of(Y: FloatArray, at: int, r: int, b: int) -> Any:
 
 @part
 def group_distances(
-    X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float, keep: bool,
+    squares: Any, X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float, keep: bool,
     parts: FloatArray, Y: FloatArray, to: int, b: int, R: FloatArray,
 ) -> Any:  # fmt: skip
-    """Write the scores of eight rows X[at:] to Y[to:] (r, b); return their squared distances.
+    """Return the squared distances of the eight rows X[at:], of these squares and scores Y[to:].
 
     With `keep` a residual that is computed takes the place of its row; without, it goes to R (D).
     The first 16 entries of R after the row are scratch.
     """
-    squares = group_scores(X, at, D, V, r, parts, Y, to, b)
     left = subtract(squares, squares_of(Y, to, r, b))
     # 0 + D: a plain number would have its own copy of the function compiled
     first, second = D + 0, D + 8
@@ -181,10 +180,10 @@ def add_terms(
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
         bring_rows(chosen, ahead + i, min(ahead + i + 8, soon), first, row_bytes)
-        if kind == SCORES:
-            left = group_scores(X, i * D, D, V, r, parts, work, i, b)
-        else:
-            left = group_distances(X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R)
+        left = group_scores(X, i * D, D, V, r, parts, work, i, b)
+        if kind != SCORES:
+            keep = kind != IRLS
+            left = group_distances(left, X, i * D, D, V, r, near, keep, parts, work, i, b, R)
         store(work, 3 * size + i, left)
     for i in range(0, b, 8):  # a loop of its own: roots and quotients of neighbours overlap
         left = load(work, 3 * size + i)
@@ -237,8 +236,8 @@ def measure(
     """
     R, parts = work[: D + 16], work[D + 16 :]
     for i in range(0, b, 8):
-        if len(distances) == 0:
-            group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
-        else:
-            left = group_distances(X, i * D, D, V, r, near, False, parts, Y, at + i, stride, R)
+        left = group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
+        if len(distances) > 0:
+            to = at + i
+            left = group_distances(left, X, i * D, D, V, r, near, False, parts, Y, to, stride, R)
             store(distances, at + i, root(larger(left, constant(0.0))))
