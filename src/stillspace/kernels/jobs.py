@@ -16,7 +16,7 @@ from numba import typeof, types
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.calls import address_of, call
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, part
 from stillspace.kernels.lanes import LANES
 from stillspace.kernels.passes import (
     GLAD,
@@ -225,7 +225,7 @@ def choose(
     return width
 
 
-@jit
+@bare
 def _run(
     load: int, source: Any, first: int, row_bytes: int, cells: Cells, factors: Scales, runs: Runs,
     rows: IntArray, scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int,
@@ -241,7 +241,7 @@ def _run(
             width = choose(runs.chosen, at, stop, runs.block, b, factors, rows, scales)
             call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
             if factors.bound >= 0.0:
-                bound_rows(X, D, b, factors.bound, scales)
+                bound_rows(X, D, b, factors.bound, scales, work)
             at += width
             ahead = (runs.chosen, at, last, first, row_bytes)
             call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, out, *ahead))

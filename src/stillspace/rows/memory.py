@@ -14,7 +14,7 @@ import numpy.typing as npt
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Runs, Span, filled
 from stillspace.kernels.measuring import Measure
-from stillspace.kernels.storage import inverse_norms
+from stillspace.kernels.storage import NORM_WORK, inverse_norms
 from stillspace.rows.filled import FilledRows, incomplete
 from stillspace.rows.maps import (
     BLOCK_CELLS,
@@ -236,9 +236,10 @@ class MemoryRows:
         layout = replace(Layout.of(self.n_columns, self.n_columns), block=several(self.n_columns))
 
         def measure(job: Job) -> None:
+            work = np.empty(NORM_WORK)
             for at, X in self._blocks(NO_INDEX, job, layout):
                 out = found[at : at + len(X)]
-                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out)
+                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out, work)
 
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass

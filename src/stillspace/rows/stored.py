@@ -112,11 +112,12 @@ class Norms:
         numbers = np.arange(*rows.indices(n)) if isinstance(rows, slice) else rows
         found, step = np.empty(len(numbers)), several(D)
         memory = np.empty((min(step, len(numbers)), jobs.filled(D)))
+        work = np.empty(storage.NORM_WORK)
         for at in range(0, len(numbers), step):
             some = numbers[at : at + step]
             X, out = memory[: len(some)], found[at : at + step]
             self.source.load(some, 0, self.scaling, Ones(n), X)
-            storage.inverse_norms(X.reshape(-1), X.shape[1], len(X), self.bound, out)
+            storage.inverse_norms(X.reshape(-1), X.shape[1], len(X), self.bound, out, work)
             if self.kept is not None:
                 out[~self.kept[some]] = 0.0
         return found
