@@ -238,8 +238,7 @@ class MemoryRows:
         def measure(job: Job) -> None:
             work = np.empty(NORM_WORK)
             for at, X in self._blocks(NO_INDEX, job, layout):
-                out = found[at : at + len(X)]
-                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out, work)
+                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, found[at:], work)
 
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
