@@ -298,7 +298,7 @@ def test_all_groups_together_are_a_minority_of_the_rows_that_are_not_zero(shares
         LeftOut(np.eye(6)[4 + k], two_sided=False, angle=0.2, share=share, sd=1e-3)
         for k, share in enumerate(shares)
     )
-    state = Rest(Allowance(1.0, 5000), Moment(nonzero * V, 0.1, 1e-6), groups)
+    state = Rest(Allowance(1.0, 5000), Moment(nonzero * V, 0.1, 1e-6), groups, (0.0, 0.0))
     end = method.take(state, (Answer(V, 1e-6),))
     assert isinstance(end, Screening)
     assert end.left_out == (groups if cut else ())
@@ -306,21 +306,23 @@ def test_all_groups_together_are_a_minority_of_the_rows_that_are_not_zero(shares
     assert end.spent == pytest.approx(0.27)
 
 
-@pytest.mark.parametrize(("along", "share", "angle", "cut"), [
-    (1.55, 0.2, 0.7, True), (1.71, 0.2, 0.7, False),
-    (1.71, 0.2, 0.6, True), (1.71, 0.15, 0.7, True),
-    (0.77, 0.4, 0.7, True), (0.86, 0.4, 0.7, False),
-    (0.0, 0.4, 0.9, True), (-9.0, 0.4, 0.9, True),
+@pytest.mark.parametrize(("mean", "variance", "share", "angle", "cut"), [
+    (0.0, 1.45, 0.2, 0.5, True), (0.0, 1.52, 0.2, 0.5, False),
+    (0.0, 1.52, 0.2, 0.4, True), (0.0, 1.52, 0.1, 0.9, True),
+    (0.0, 1.30, 0.4, 0.5, True), (0.0, 1.36, 0.4, 0.5, False),
+    (-0.3, 2.08, 0.2, 0.5, True), (-0.3, 2.17, 0.2, 0.5, False),
+    (-0.6, 1.45, 0.2, 0.5, True), (-0.6, 1.52, 0.2, 0.5, False),
 ])  # fmt: skip
-def test_a_group_stays_if_it_looks_natural(along, share, angle, cut):
-    """Share × angle² × v below .16, v the mean square of the other rows along its direction over
-    that along an average one of six. So the limit of v is 1.633 for the first group. Noise may
-    make v negative: then the group is left out."""
+def test_a_group_stays_if_it_looks_natural(mean, variance, share, angle, cut):
+    """Share × angle × v² below .22, v the variance of the other rows along its direction over the
+    mean of six; a share counts as .25 at most. So the limit of v is 1.483 for the first group. The
+    mean of the other rows does not count as variance: with -.3 over .8 of the rows the limit is
+    1.483 (1 − .1406) + .844 = 2.118. A mean that these rows cannot have says nothing."""
     method = OutlierLook(6, 2)
     group = LeftOut(np.eye(6)[5], two_sided=False, angle=angle, share=share, sd=1e-3)
-    there = 0.8 * along / 6
-    rest = np.diag([*np.full(5, (0.8 - there) / 5), there])
-    state = Rest(Allowance(1.0, 5000), Moment(np.eye(6) / 6, 0.1, 1e-6), (group,))
+    along = 0.8 * variance / 6
+    rest = np.diag([*np.full(5, (0.8 - along) / 5), along])
+    state = Rest(Allowance(1.0, 5000), Moment(np.eye(6) / 6, 0.1, 1e-6), (group,), (mean,))
     end = method.take(state, (Answer(rest, 1e-6),))
     assert (end.left_out != ()) == cut
 
@@ -340,6 +342,33 @@ def test_cells_are_filled_in_the_units_that_were_found_last():
     assert before.filled(first, V).through[:2] == (Without(first, caps), first)
 
 
+@pytest.mark.parametrize("along", [0.018 * 1.001, 0.018, 0.018 * 0.999, 0.0, -0.02])
+def test_a_direction_without_variance_of_its_own_is_never_natural(along):
+    """m²/t is .018: variance a little above or below that is the mean's, whatever noise says."""
+    group = LeftOut(np.eye(100)[9], two_sided=False, angle=0.9, share=0.2, sd=1e-3)
+    rest = np.diag([*np.full(99, (0.8 - along) / 99), along])[::-1, ::-1]
+    rest = np.roll(rest, (9, 9), axis=(0, 1))
+    state = Rest(Allowance(1.0, 5000), Moment(np.eye(100) / 100, 0.1, 0.01), (group,), (-0.12,))
+    end = OutlierLook(100, 2).take(state, (Answer(rest, 0.01),))
+    assert end.left_out
+
+
+def test_the_mean_of_the_rows_outside_a_group_is_read_off_the_counts(rng):
+    """Angles of 100° for the other rows: their cosine is −.17; bins of 5° tell it to .04."""
+    group, body = rng.uniform(2, 9, 2000), rng.normal(100, 5, 8000)
+    for angles, sign in (
+        (np.concatenate([group, body]), 1),
+        (180 - np.concatenate([group, body]), -1),
+    ):
+        (gap,) = clear_gaps(weighted(angles)[None], 1e-3, 10_000, LOOK_RULE, 2)
+        assert gap.side == sign
+        assert gap.mean == pytest.approx(0.8 * np.cos(np.radians(body)).mean(), abs=0.03)
+    both = np.concatenate([group, 180 - group, body])
+    (gap,) = clear_gaps(weighted(both)[None], 1e-3, 12_000, LOOK_RULE, 2)
+    assert gap.side == 0
+    assert gap.mean == pytest.approx(8 / 12 * np.cos(np.radians(body)).mean(), abs=0.03)
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e6])
 @pytest.mark.parametrize(("D", "r"), [(3, 1), (7, 4), (30, 2)])
 def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale, D, r):
@@ -350,8 +379,9 @@ def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale, D, r):
     for _ in range(10):
         state, shares, passes, coordinates = method.begin(allowance), 0.0, 0, 0
         if units is not None:  # noise alone hardly ever shows a group
-            moment = Moment(np.eye(D) / D, 0.1, 1e-3)
-            state = Rest(allowance, moment, (group_at(np.eye(D)[-1]),))
+            state = Rest(
+                allowance, Moment(np.eye(D) / D, 0.1, 1e-3), (group_at(np.eye(D)[-1]),), (0.0,)
+            )
             shares = 0.17
         while (ask := method.ask(state)) is not None:
             ((query, share),) = ask.shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import cos, pi, sqrt
 from typing import Literal, TypeAlias
@@ -44,6 +44,8 @@ class Gap:
     sd: float
     clear: float
     """Standard deviations between group and ring."""
+    mean: float = 0.0
+    """Of cos over the rows outside the group, as a sum over all rows' number."""
 
 
 def clear_gaps(counts: FloatArray, sd: float, size: float, rule: LookRule, r: int) -> list[Gap]:
@@ -55,8 +57,19 @@ def clear_gaps(counts: FloatArray, sd: float, size: float, rule: LookRule, r: in
     """
     found: list[Gap] = []
     for at, histogram in enumerate(counts):
-        found += _clear_sides(at, histogram, sd, size, rule, r)
+        found += [
+            replace(gap, mean=_mean_outside(gap, histogram))
+            for gap in _clear_sides(at, histogram, sd, size, rule, r)
+        ]
     return found
+
+
+def _mean_outside(gap: Gap, histogram: FloatArray) -> float:
+    """Return the mean of cos over the rows outside a group, which lies on the positive side."""
+    signed = np.where(np.arange(len(histogram)) < len(histogram) // 2, histogram, -histogram)
+    if gap.side == -1:
+        signed = -signed[::-1]
+    return float(signed[gap.bins : len(signed) - gap.bins * (gap.side == 0)].sum())
 
 
 def _clear_sides(

@@ -70,6 +70,8 @@ class Rest:
     allowance: Allowance
     moment: Moment
     groups: tuple[LeftOut, ...]
+    means: tuple[float, ...]
+    """Of each group: the mean of the rows outside it, along its direction."""
     division: All | RowPart = ALL
 
 
@@ -299,13 +301,19 @@ class OutlierLook:
             spent = state.moment.share + rule.modes_share + rule.angles_share
             return Screening(state.moment, (), spent, division=state.division)
         groups = tuple(_group(gap, state.directions, rule) for gap in gaps)
-        return Rest(state.allowance, state.moment, groups, state.division)
+        means = tuple(gap.mean for gap in gaps)
+        return Rest(state.allowance, state.moment, groups, means, state.division)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
         """Leave out the groups that do not look natural."""
         rule = self.rule
         rest = Moment(answer.value, rule.rest_share, answer.sd)
-        foreign = tuple(group for group in state.groups if self._extent(group, rest) < rule.natural)
+        foreign = tuple(
+            group
+            for group, mean in zip(state.groups, state.means, strict=True)
+            if self._extent(group) * self._relative_variance(rest, group.direction, mean) ** 2
+            < rule.natural
+        )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         # each row that is not zero adds 1 to the trace
         rows = float(np.trace(state.moment.value))
@@ -318,16 +326,24 @@ class OutlierLook:
         inner = self.units.standardiser.begin(state.allowance.part(share))
         return NewUnits(end, share, inner)
 
-    def _extent(self, group: LeftOut, rest: Moment) -> float:
-        """Return how far a group and the other rows reach: what makes a group look natural.
+    def _extent(self, group: LeftOut) -> float:
+        """Return how much of the table a group is: its share of the rows times its angle."""
+        return min(group.share, self.rule.large) * group.angle
 
-        `share · angle²` is about the variance within the group, as a part of all rows. It is
-        multiplied by the mean square of the other rows along the group's direction, over that along
-        an average direction.
+    def _relative_variance(self, moment: Moment, direction: FloatArray, mean: float) -> float:
+        """Return the variance along a direction over that along an average one.
+
+        A group moves the centre towards itself, so that the other rows have a mean on its other
+        side, which does not count. The mean is that of the rows outside this group. If other groups
+        are left out besides, it may say clearly more than these rows can have, and then says
+        nothing.
         """
-        rows = max(float(np.trace(rest.value)), rest.sd)
-        along = float(group.direction @ rest.value @ group.direction) * self.D / rows
-        return group.share * group.angle**2 * along
+        rows = max(float(np.trace(moment.value)), moment.sd)
+        inside = float(direction @ moment.value @ direction)
+        of_mean = mean**2 / rows
+        if self.rule.excess * of_mean > inside + self.rule.sure * moment.sd:
+            of_mean = 0.0
+        return max(inside - of_mean, 0.0) * len(direction) / max(rows - of_mean, moment.sd)
 
     def _saw_units(self, state: NewUnits, answer: Answer) -> LookState:
         """Let the standardiser go on; at its end, see the rows outside the groups in new units."""
