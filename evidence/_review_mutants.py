@@ -15,7 +15,7 @@ CLIPPED = ("tests/audit/test_sensitivity.py::test_terms_are_clipped_at_points_th
 SLACK = ("tests/test_release.py",)
 WHOLE_FITS = ("tests/audit/test_whole_fits.py",)
 
-SIGMAS = "        sigmas = [self.sigma(k) for k, _ in stretches]"
+NOISE = "        noise = None if sigma == 0.0 else self._noise(sigma, 1, rng)[0]"
 
 
 def watched(case: str) -> tuple[str, ...]:
@@ -26,8 +26,7 @@ def watched(case: str) -> tuple[str, ...]:
 
 def half_noise(query: str) -> str:
     """Return noise that is halved for queries with this word in their name."""
-    half = f"(2.0 if {query!r} in self.query.name else 1.0)"
-    return f"        sigmas = [self.sigma(k) / {half} for k, _ in stretches]"
+    return f"        sigma /= 2.0 if {query!r} in self.query.name else 1.0\n{NOISE}"
 
 
 REVIEW = [
@@ -97,21 +96,21 @@ REVIEW = [
     Mutant(
         "histograms of cells have half of the noise that they state",
         "plans/release.py",
-        SIGMAS,
+        NOISE,
         half_noise("cells"),
         tests=watched("standardised"),
     ),
     Mutant(
         "a map of scores has half of the noise that it states",
         "plans/release.py",
-        SIGMAS,
+        NOISE,
         half_noise("map"),
         tests=watched("pictures"),
     ),
     Mutant(
         "far rows of a certificate have half of the noise that they state",
         "plans/release.py",
-        SIGMAS,
+        NOISE,
         half_noise("far"),
         tests=watched("certificate"),
     ),

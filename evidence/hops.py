@@ -29,9 +29,9 @@ FITS = {
 }
 
 COUNTED = {
-    "releases": "Release.draws",
+    "releases": "Release._record",
     "events computed": "_Bounds.event",
-    "sensitivities computed": "Release._unit",
+    "sensitivities computed": "Release.unit",
     "plans": "Plan.__post_init__",
     "rows prepared": "prepare",
 }

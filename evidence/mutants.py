@@ -157,14 +157,14 @@ MUTANTS = [
     Mutant(
         "a charge dropped in the loop",
         "plans/release.py",
-        "ledger.record(self.event(k), length, self.sampling)",
-        "ledger.record(self.event(k), length if k != 1 else 0, self.sampling)",
+        "ledger.record(self.event(k), count, self.sampling)",
+        "ledger.record(self.event(k), count if k != 1 else 0, self.sampling)",
     ),
     Mutant(
         "a charge dropped among stacked ones",
         "plans/release.py",
-        "ledger.record(self.event(k), length, self.sampling)",
-        "ledger.record(self.event(k), length - (length > 1), self.sampling)",
+        "ledger.record(self.event(k), count, self.sampling)",
+        "ledger.record(self.event(k), count - (count > 1), self.sampling)",
     ),
     Mutant(
         "compiled loops halve the noise",
@@ -190,8 +190,8 @@ MUTANTS = [
     Mutant(
         "off-diagonal noise without its variance",
         "parts/noise.py",
-        "off_scale = _scale(sigma, self.off_diagonal_variance, spacing)",
-        "off_scale = _scale(sigma, 0.25, spacing)",
+        "off_scale = lattice_scale(sigma, spacing, self.off_diagonal_variance)",
+        "off_scale = lattice_scale(sigma, spacing, 0.25)",
     ),
     Mutant(
         "lattice slack dropped",
@@ -310,8 +310,8 @@ MUTANTS = [
     Mutant(
         "lengths of pairs in units of the longest",
         "rows/memory.py",
-        "return MemoryRows(levels(self._factors[:])[None])",
-        "return MemoryRows(levels(self._factors[:] / max(self._factors[:].max(), 1e-300))[None])",
+        "levels(self._factors[:])",
+        "levels(self._factors[:] / max(self._factors[:].max(), 1e-300))",
         tests=PAIRS,
     ),
     Mutant(
@@ -442,7 +442,7 @@ MUTANTS = [
     Mutant(
         "two queries of one pass share their normals",
         "plans/release.py",
-        "return tuple(r.draws(0, 1, n_rows, rng, ledger, division)[0] for r in self.releases)",
+        "return tuple([r.draw(0, n_rows, rng, ledger, division) for r in self.releases])",
         "from copy import deepcopy\n"
         "        several = len(self.releases) > 1\n"
         "        return tuple(\n"
@@ -571,15 +571,15 @@ MUTANTS = [
     Mutant(
         "noise of the diagonal is that of the first entries off it",
         "parts/noise.py",
-        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)",
+        "diagonal = draw_lattice(lattice_scale(sigma, spacing), count * self.D, rng)",
         "diagonal = np.resize(drawn, count * self.D) * 181 // 128",
         tests=SOURCE,
     ),
     Mutant(
         "noise of the diagonal from a copy of the generator",
         "parts/noise.py",
-        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)",
-        "diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, again)",
+        "diagonal = draw_lattice(lattice_scale(sigma, spacing), count * self.D, rng)",
+        "diagonal = draw_lattice(lattice_scale(sigma, spacing), count * self.D, again)",
         tests=SOURCE,
         also=(
             (

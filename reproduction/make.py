@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from io import BytesIO
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from reproduction import EXPERIMENTS, SIZES, Experiment, Size
 from reproduction.cells import AnyCell, Cell
@@ -19,7 +20,7 @@ from reproduction.tables import read_csv, write_csv
 from reproduction.workers import run_cells
 from stillspace import __version__
 from stillspace._files import write_atomically
-from stillspace.plots._figure import png, svg
+from stillspace.plots._figure import png
 
 
 def chosen(name: str) -> list[Experiment]:
@@ -127,7 +128,7 @@ class Task:
         for name, figure in figures.items():
             write_atomically(self.out / f"{name}.png", _small(png(figure)))
             figure.set_layout_engine("none")  # it is laid out by now; once is enough
-            write_atomically(self.out / f"{name}.svg", svg(figure))
+            write_atomically(self.out / f"{name}.svg", _svg(figure))
         facts: dict[str, object] = {
             "size": self.size,
             "seed": self.seed,
@@ -165,3 +166,13 @@ def _small(image: bytes) -> bytes:
     kept = BytesIO()
     Image.open(BytesIO(image)).convert("RGB").quantize(256).save(kept, "png", optimize=True)
     return kept.getvalue()
+
+
+def _svg(figure: Any) -> bytes:
+    """Return the figure as the bytes of an SVG, the same for the same figure."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    buffer = BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "stillspace", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
+    return buffer.getvalue()

@@ -82,7 +82,7 @@ def _with(plan: Plan, sampling: Sampling, relation: Relation, sigma: float) -> P
     """Return the loop of a plan with another sampling and σ on the mean gradient."""
     assert plan.release is not None
     release = replace(plan.release, sampling=sampling, relation=relation)
-    z = sigma * release.divisor / release.sensitivity()
+    z = sigma * release.divisor / release.unit
     start = RandomStart(1, plan.n_components)
     return replace(plan, start=start, release=replace(release, z=z))
 

@@ -159,15 +159,27 @@ def _seeded(make):
 
 
 def _watch_releases(monkeypatch, story):
-    real_draws, real_release, real_advance = Release.draws, GaussianNoise.release, None
+    real_draw, real_draws, real_release = Release.draw, Release.draws, GaussianNoise.release
 
-    def draws(self, first, count, n_rows, rng, ledger, division=None):
+    def draw(self, k, n_rows, rng, ledger, division=None):
+        def one():
+            return [real_draw(self, k, n_rows, rng, ledger, division)]
+
+        return watched(self, k, 1, n_rows, rng, one)[0]
+
+    def draws(self, first, count, n_rows, rng, ledger):
+        def stacked():
+            return real_draws(self, first, count, n_rows, rng, ledger)
+
+        return watched(self, first, count, n_rows, rng, stacked)
+
+    def watched(self, first, count, n_rows, rng, drawn):
         if not self.noisy:
-            return real_draws(self, first, count, n_rows, rng, ledger, division)
+            return drawn()
         assert story.made, "noise from a generator that this fit did not make"
         assert rng is story.made[0], "noise from another generator"
         begin = _place(rng)
-        found = real_draws(self, first, count, n_rows, rng, ledger, division)
+        found = drawn()
         taken = _place(rng) - begin
         story.inside += taken
         law = self.query.noise
@@ -207,6 +219,7 @@ def _watch_releases(monkeypatch, story):
             use(draws.noise[i])
         return real_advance(self, draws, first, *seen)
 
+    monkeypatch.setattr(Release, "draw", draw)
     monkeypatch.setattr(Release, "draws", draws)
     monkeypatch.setattr(GaussianNoise, "release", release)
     monkeypatch.setattr(CompiledLoop, "advance", advance)

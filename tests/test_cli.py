@@ -162,7 +162,7 @@ def test_warnings_are_one_line_and_do_not_stop_the_fit(table: Path) -> None:
         (["--algorithm", "irls"], "'irls' is an algorithm of RobustPCA"),
         (["--components", "5"], "n_components must be a whole number in 1…4"),
         (["--relation", "add-or-remove-one"], "give --public-size"),
-        (["--relation", "friends"], "--relation must be one of replace-one, add-or-remove-one"),
+        (["--relation", "friends"], "--relation must be one of 'replace-one', 'add-or-remove-one'"),
         (["--algorithm", "dp-sggd", "--rows-per-person", "2"], "has no accountant"),
         (["--batch-size", "10"], "has no option 'batch_size'"),
         (["--center", "1,2"], "--center must hold one number, or 5, one per column; got 2."),
@@ -620,7 +620,7 @@ def test_budget_refusals(table: Path, tmp_path: Path) -> None:
     assert_refused(run("budget", "show", ledger), "There is no ledger", 1)
     assert_refused(fit(table, "--budget", ledger), "There is no ledger", 1)
     assert_refused(run("budget", "show", table), "is not a stillspace ledger", 1)
-    assert_refused(run("budget", "create", ledger, *terms, "--kind", "pld"), "gaussian, renyi")
+    assert_refused(run("budget", "create", ledger, *terms, "--kind", "pld"), "'gaussian', 'renyi'")
     assert_refused(
         run("budget", "create", ledger, "--epsilon", -1, "--delta", 1e-5), "epsilon must be"
     )

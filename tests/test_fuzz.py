@@ -160,6 +160,8 @@ def test_tables(part):
         rng = random.Random(10**6 + seed)
         kind = rng.choice(ESTIMATORS)
         few = {"max_iter": 3} if kind is RobustPCA else {}
+        if kind is RobustPCA and seed // PARTS % 4:
+            few["center"] = None  # the search for a centre is long: it sees every fourth table
         if kind is PrivateRobustPCA:
             few = {"algorithm": "dp-ggd", "n_iter": 2}
         hidden = kind is not RobustPCA and rng.random() < 0.3

@@ -1,5 +1,6 @@
 """The public names, what importing them costs, and the examples that a newcomer pastes."""
 
+import gc
 import importlib
 import re
 import subprocess
@@ -176,16 +177,21 @@ def test_version_is_stated_once():
     assert f"## {stillspace.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_loading_leaves_the_garbage_collector_as_it_was():
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_loading_leaves_the_garbage_collector_as_it_was(collects, frozen, monkeypatch):
     """Collection is off while the package loads, and on again afterwards, or off if it was off."""
-    code = (
-        "import gc, sys\n"
-        "if sys.argv[1] == 'off': gc.disable()\n"
-        "import stillspace\n"
-        "stillspace.PrivatePCA\n"
-        "print(gc.isenabled())"
-    )
-    for state, want in (("on", "True"), ("off", "False")):
-        command = [sys.executable, "-c", code, state]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == want
+    told, calls = [], []
+    monkeypatch.setattr(stillspace, "import_module", lambda name: told.append(gc.isenabled()))
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: int(frozen))
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: calls.append("unfreeze"))
+    was = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        stillspace._loaded("stillspace.privacy")
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert told == [False]
+    assert calls == ([] if frozen else ["freeze", "unfreeze"])

@@ -48,13 +48,17 @@ def _loaded(module: str) -> Any:
     """Return a module. Meanwhile no garbage is collected, which would take as long as loading.
 
     Loading makes many objects and hardly any garbage, and every look for garbage passes over all
-    objects of the libraries that are loaded already.
+    objects of the libraries that are loaded already. Frozen and unfrozen, the new ones count as
+    old: otherwise the next look would pass over them all.
     """
     collects = gc.isenabled()
     gc.disable()
     try:
         return import_module(module)
     finally:
+        if gc.get_freeze_count() == 0:  # whoever has frozen objects keeps them frozen
+            gc.freeze()
+            gc.unfreeze()
         if collects:
             gc.enable()
 

@@ -76,8 +76,7 @@ def checked_whole(
     if most is None and isinstance(value, Integral) and int(value) >= MOST:
         allowed += " and below 2**62"
     reason = f" ({why})" if why else ""
-    msg = f"{name} must be a whole number {allowed}{reason}, got {described(value)}."
-    raise ValueError(msg)
+    raise ValueError(f"{name} must be a whole number {allowed}{reason}, got {described(value)}.")
 
 
 def checked_number(
@@ -89,8 +88,7 @@ def checked_number(
         return float(value)
     first = "(" if inside else "["
     last = "∞)" if high == inf else f"{high:g}" + (")" if inside else "]")
-    msg = f"{name} must be a number in {first}{low:g}, {last}, got {described(value)}."
-    raise ValueError(msg)
+    raise ValueError(f"{name} must be a number in {first}{low:g}, {last}, got {described(value)}.")
 
 
 def checked_positive(name: str, value: Any) -> float:
@@ -102,8 +100,7 @@ def checked_choice(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return one of the allowed words."""
     if not is_word_of(value, allowed):
         words = ", ".join(map(repr, allowed))
-        msg = f"{name} must be one of {words}, got {described(value)}."
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be one of {words}, got {described(value)}.")
     return str(value)
 
 
@@ -116,8 +113,7 @@ def checked_words(name: str, value: Any, allowed: Collection[str]) -> tuple[str,
         typed = wrong and isinstance(value, list | tuple) and isinstance(wrong[0], str)
         got = described(wrong[0]) if typed else described(value)
         known = ", ".join(map(repr, allowed))
-        msg = f"{name} must hold different ones of {known}, got {got}."
-        raise ValueError(msg)
+        raise ValueError(f"{name} must hold different ones of {known}, got {got}.")
     return words
 
 
@@ -125,11 +121,10 @@ def checked_epsilon(value: Any, name: str = "epsilon") -> float:
     """Return an ε that a guarantee may have."""
     epsilon = checked_positive(name, value)
     if epsilon > LARGEST_EPSILON:
-        msg = (
+        raise ValueError(
             f"{name} must be at most {LARGEST_EPSILON:g}, got {epsilon:g}: beyond that a guarantee "
             "says nothing; use RobustPCA if the rows need no protection."
         )
-        raise ValueError(msg)
     return epsilon
 
 
@@ -139,11 +134,10 @@ def checked_delta(value: Any, name: str = "delta", smallest: float = SMALLEST_DE
         msg = f"{name} must be a number in (0, 1), far below 1/n, got {described(value)}."
         raise ValueError(msg)
     if value < smallest:
-        msg = (
+        raise ValueError(
             f"{name} must be at least {smallest:g}, got {float(value):g}: below that the error of "
             "the noise sampler would count."
         )
-        raise ValueError(msg)
     return float(value)
 
 
@@ -168,8 +162,7 @@ def checked_flag(name: str, value: Any) -> bool:
     """Return True or False, also for 1 and 0."""
     if isinstance(value, Integral) and value in (0, 1):
         return bool(value)
-    msg = f"{name} must be True or False, got {described(value)}."
-    raise ValueError(msg)
+    raise ValueError(f"{name} must be True or False, got {described(value)}.")
 
 
 def checked_bytes(name: str, value: Any, least: int = 1) -> int:
@@ -182,11 +175,10 @@ def checked_bytes(name: str, value: Any, least: int = 1) -> int:
         unit = _UNITS.get(match[2].upper()) if match else None
         found = None if match is None or unit is None else int(float(match[1]) * unit)
     if found is None or not least <= found < MOST:
-        msg = (
+        raise ValueError(
             f"{name} must be a number of bytes of at least {bytes_in_words(least)}, such as "
             f"'512MB' or '2GiB', got {described(value)}."
         )
-        raise ValueError(msg)
     return found
 
 

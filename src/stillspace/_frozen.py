@@ -24,7 +24,6 @@ class FrozenArray:
 
     @classmethod
     def of(cls, array: npt.ArrayLike) -> FrozenArray:
-        """Copy an array."""
         array = np.ascontiguousarray(array, dtype=np.float64)
         return cls(array.tobytes(), array.shape)
 

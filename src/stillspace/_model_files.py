@@ -42,6 +42,7 @@ _LARGEST_FILE = 4 * LONGEST_TEXT + 4 * 8 * MOST_NUMBERS + 8 * _HEADER
 
 _SEAL = b"stillspace seal 1\n"
 _UNSIGNED = b"-" * 64
+_CHANGED = "its checksum is not that of its bytes: the file was changed or damaged"
 _SEAL_BYTES = len(_SEAL) + 2 * (64 + 1)
 _SIGNED = b"stillspace model signature 1\0"
 """Written into every signature, so that one made for another purpose with the same key differs."""
@@ -63,12 +64,10 @@ class Contents:
 
     about: dict[str, Any]
     arrays: dict[str, FloatArray]
-    sealed: bool
     sha256: str
     """Of every byte before the checksum; empty for a file without a seal."""
-    signed: bool
-    checked: bool
-    """Whether the signature was checked with a key, and is right."""
+    signature: str
+    """"" (none), "not checked", or "checked" with a key, and right."""
 
 
 def make_key(path: str | os.PathLike[str]) -> None:
@@ -84,11 +83,10 @@ def read_key(path: str | os.PathLike[str]) -> bytes:
         key = file.read(KEY_BYTES[1] + 1).rstrip()
     least, most = KEY_BYTES
     if not least <= len(key) <= most:
-        msg = (
+        raise KeyFileError(
             f"{os.fspath(path)} is no key file: it holds {len(key)} bytes, and a key has {least} "
             f"to {most}; make one with stillspace key."
         )
-        raise KeyFileError(msg)
     return key
 
 
@@ -108,23 +106,19 @@ def read_model_file(file: IO[bytes], key: bytes | None = None) -> Contents:
     if size > _LARGEST_FILE:
         raise RefusedError("it is larger than any model file")
     seal = _read_seal(file, size)
-    if seal is None:
-        if key is not None:
-            raise KeyFileError("is not signed; load it without a key, or get a signed file.")
-        return _contents(file, False, "", signed=False, checked=False)
-    signature, checksum = seal
-    content, signed = _hashes(file, size - _SEAL_BYTES, signature, key)
-    if content != checksum:
-        raise RefusedError("its checksum is not that of its bytes: the file was changed or damaged")
-    has_signature = signature != _UNSIGNED
-    if key is not None:
-        if not has_signature:
-            raise KeyFileError("is not signed; load it without a key, or get a signed file.")
-        if not hmac.compare_digest(signed, signature):
-            raise KeyFileError(
-                "was not signed with this key, or was changed afterwards; do not rely on it."
-            )
-    return _contents(file, True, checksum.decode(), signed=has_signature, checked=key is not None)
+    signature, checksum = seal or (_UNSIGNED, b"")
+    if seal is not None:
+        content, signed = _hashes(file, size - _SEAL_BYTES, signature, key)
+        if content != checksum:
+            raise RefusedError(_CHANGED)
+    if key is not None and signature == _UNSIGNED:
+        raise KeyFileError("is not signed; load it without a key, or get a signed file.")
+    if key is not None and not hmac.compare_digest(signed, signature):
+        msg = "was not signed with this key, or was changed afterwards; do not rely on it."
+        raise KeyFileError(msg)
+    known = "not checked" if key is None else "checked"
+    about, arrays = _contents(file, seal is not None)
+    return Contents(about, arrays, checksum.decode(), "" if signature == _UNSIGNED else known)
 
 
 def _read_seal(file: IO[bytes], size: int) -> tuple[bytes, bytes] | None:
@@ -136,7 +130,7 @@ def _read_seal(file: IO[bytes], size: int) -> tuple[bytes, bytes] | None:
         return None
     signature, checksum = seal[len(_SEAL) : -66], seal[-65:-1]
     if seal[-66:-65] != b"\n" or seal[-1:] != b"\n":
-        raise RefusedError("its checksum is not that of its bytes: the file was changed or damaged")
+        raise RefusedError(_CHANGED)
     return signature, checksum
 
 
@@ -158,9 +152,8 @@ def _hashes(file: IO[bytes], size: int, signature: bytes, key: bytes | None) -> 
     return digest.hexdigest().encode(), signer.hexdigest().encode()
 
 
-def _contents(
-    file: IO[bytes], is_sealed: bool, sha256: str, *, signed: bool, checked: bool
-) -> Contents:
+def _contents(file: IO[bytes], is_sealed: bool) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return the description and the arrays."""
     arrays = _ARRAYS[3 if is_sealed else 2]
     _check_directory(file, len(arrays) + 1, _SEAL_BYTES if is_sealed else 0)
     with zipfile.ZipFile(file) as archive:
@@ -175,8 +168,7 @@ def _contents(
         )
         if type(about) is not dict or about.get("kind") != KIND:
             raise RefusedError("its description is of something else")
-        found = {name: _array(archive, name) for name in arrays}
-    return Contents(about, found, is_sealed, sha256, signed, checked)
+        return about, {name: _array(archive, name) for name in arrays}
 
 
 def _check_directory(file: IO[bytes], members: int, comment: int) -> None:

@@ -9,7 +9,7 @@ which every guarantee repeats.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
@@ -106,14 +106,14 @@ def register_recipe(
     queries: dict[type, None] = {}
     found: list[Finding] = []
     for D, r in SHAPES:
-        trial = _Trial(D, r)
+        asked: dict[tuple[type, str], _Asked] = {}
         for relation in RELATIONS:
             for choose in (False, True) if chooses else (False,):
-                facts = _facts(D, r, relation, choose)
-                trial.run(_vetted(name, build, None, facts, {}))
-        for asked in trial.asked.values():
-            queries[type(asked.query)] = None
-            found += _searched(asked, r)
+                facts = Facts(TRIAL_ROWS, D, r, *TRIAL_BUDGET, relation, choose_components=choose)
+                _try(_vetted(name, build, None, facts, {}), asked)
+        for each in asked.values():
+            queries[type(each.query)] = None
+            found += _searched(each, r)
     known = frozenset(queries) | _OWN
     stated = tuple(
         f"the bounds of query {kind.__name__} are the user's word; a search did not break them"
@@ -139,21 +139,14 @@ def _check_name(name: Any) -> None:
         msg = f"name must be 1 to 40 letters, digits and hyphens, got {described(name)}."
         raise ValueError(msg)
     if name in PRIVATE or name in ROBUST:
-        msg = f"There is an algorithm {name!r} already; choose another name."
-        raise ValueError(msg)
+        raise ValueError(f"There is an algorithm {name!r} already; choose another name.")
 
 
 def _checked_options(options: Iterable[str]) -> tuple[str, ...]:
     words = () if isinstance(options, str) else tuple(options)
     if isinstance(options, str) or not all(isinstance(word, str) for word in words):
-        msg = f"options must be a sequence of names, got {described(options)}."
-        raise TypeError(msg)
+        raise TypeError(f"options must be a sequence of names, got {described(options)}.")
     return words
-
-
-def _facts(D: int, r: int, relation: Any, choose: bool) -> Facts:
-    epsilon, delta = TRIAL_BUDGET
-    return Facts(TRIAL_ROWS, D, r, epsilon, delta, relation, choose_components=choose)
 
 
 # --- what a plan may be made of -------------------------------------------------------------------
@@ -164,14 +157,11 @@ def _vetted(
 ) -> AnyPlan:
     """Build a plan and check its parts; `known` are the queries that it may ask, None all."""
     if facts.calibration != "honest":
-        msg = f"The paper has no algorithm {name!r}; use calibration='honest'."
-        raise ValueError(msg)
+        raise ValueError(f"The paper has no algorithm {name!r}; use calibration='honest'.")
     plan = build(facts, options)
     if type(plan) not in _PLANS:
-        msg = (
-            f"The recipe {name!r} must build a Plan or an AdaptivePlan, not {type(plan).__name__}."
-        )
-        raise TypeError(msg)
+        kind = type(plan).__name__
+        raise TypeError(f"The recipe {name!r} must build a Plan or an AdaptivePlan, not {kind}.")
     if type(plan) is AdaptivePlan:
         plan = replace(plan, method=VettedMethod(plan.method, known))
     elif type(plan) is Plan:
@@ -179,11 +169,10 @@ def _vetted(
     wanted = (facts.n, facts.D, facts.r, facts.relation, facts.rows_per_person)
     built = (plan.size, plan.n_columns, plan.n_components, plan.relation, plan.rows_per_person)
     if built != wanted:
-        msg = (
+        raise ValueError(
             f"The plan of {name!r} is made for (rows, columns, components, relation, rows per "
             f"person) {built}, and the fit has {wanted}; make releases by facts.release(query)."
         )
-        raise ValueError(msg)
     return plan
 
 
@@ -205,25 +194,22 @@ def _check_plan(plan: Plan, known: frozenset[type] | None) -> None:
 def _check_query(query: Query, known: frozenset[type] | None) -> None:
     _check_part("noise of the query", query.noise, _NOISES)
     if query.noise.shape != query.shape:
-        msg = f"The noise of the {query.name} has another shape than its sum."
-        raise NotAccountedError(msg)
+        raise NotAccountedError(f"The noise of the {query.name} has another shape than its sum.")
     if not getattr(query, "needs_bound", True):
         msg = f"The {query.name} takes rows of any length, and bounds are searched on unit rows."
         raise NotAccountedError(msg)
     if known is not None and type(query) not in known:
-        msg = (
+        raise NotAccountedError(
             f"The query {type(query).__name__} was never asked while its recipe was registered, so "
             "its bounds were not searched; register a recipe that asks it on small tables, too."
         )
-        raise NotAccountedError(msg)
 
 
 def _check_part(what: str, part: Any, allowed: tuple[type, ...]) -> None:
     """Refuse parts other than the library's own, by exact type: a subclass may differ."""
     if type(part) not in allowed:
         names = ", ".join(kind.__name__ for kind in allowed)
-        msg = f"The {what} must be one of {names}, not {type(part).__name__}."
-        raise NotAccountedError(msg)
+        raise NotAccountedError(f"The {what} must be one of {names}, not {type(part).__name__}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,45 +272,33 @@ class _Asked:
         return random_basis(rng, D, r) if point.shape == (D, r) and rng.integers(2) else point
 
 
-@dataclass(slots=True)
-class _Trial:
-    """Runs of a recipe on drawn rows of one shape, and what they asked."""
+def _try(plan: AnyPlan, asked: dict[tuple[type, str], _Asked]) -> None:
+    """Calibrate a plan and run it on drawn rows; keep what it asks, and some of the points."""
+    calibrated = plan.calibrate(*TRIAL_BUDGET)
+    reasons = calibrated.event().non_private_reasons
+    if reasons:
+        raise NotAccountedError(f"No guarantee covers this recipe: {reasons[0]}.")
 
-    D: int
-    r: int
-    asked: dict[tuple[type, str], _Asked] = field(default_factory=dict)
-
-    def run(self, plan: AnyPlan) -> None:
-        """Calibrate the plan, run it and keep what it asked."""
-        calibrated = plan.calibrate(*TRIAL_BUDGET)
-        reasons = calibrated.event().non_private_reasons
-        if reasons:
-            msg = f"No guarantee covers this recipe: {reasons[0]}."
-            raise NotAccountedError(msg)
-        X = make_haystack(TRIAL_ROWS, self.D, self.r, inlier_noise=0.1, random_state=0).X
-        run(calibrated, rows_for(calibrated, X), seeded_generator(0), witness=self.keep)
-
-    def keep(self, observation: Observation) -> None:
-        """Keep a query and some of its points."""
+    def keep(observation: Observation) -> None:
         query = observation.release.query
         name = (type(query), repr(query))
-        if name not in self.asked:
-            if sum(kind is type(query) for kind, _ in self.asked) >= MOST_VARIANTS:
+        if name not in asked:
+            if sum(kind is type(query) for kind, _ in asked) >= MOST_VARIANTS:
                 return
-            self.asked[name] = _Asked(query)
-        asked = self.asked[name]
-        room = MOST_POINTS - len(asked.points)
-        asked.points += [point.copy() for point in observation.points[: max(room, 0)]]
+            asked[name] = _Asked(query)
+        room = max(MOST_POINTS - len(asked[name].points), 0)
+        asked[name].points += [point.copy() for point in observation.points[:room]]
+
+    shape = TRIAL_ROWS, plan.n_columns, plan.n_components
+    X = make_haystack(*shape, inlier_noise=0.1, random_state=0).X
+    run(calibrated, rows_for(calibrated, X), seeded_generator(0), witness=keep)
 
 
 def _searched(asked: _Asked, r: int) -> list[Finding]:
     """Search one query; raise if a bound is broken."""
     query = asked.query
-    bounds: Mapping[str, float] = {
-        "norm_bound": query.norm_bound,
-        "difference_bound": query.difference_bound,
-    }
-    for name, bound in bounds.items():
+    for name in ("norm_bound", "difference_bound"):
+        bound = getattr(query, name)
         if not (isfinite(bound) and bound > 0.0):
             msg = f"{name} of {type(query).__name__} must be positive and finite, got {bound!r}."
             raise NotAccountedError(msg)
@@ -337,12 +311,11 @@ def _searched(asked: _Asked, r: int) -> list[Finding]:
     )
     worst = max(found, key=lambda finding: finding.worst)
     if not worst.ok:
-        msg = (
+        raise NotAccountedError(
             f"The search broke the bounds of {type(query).__name__}: the longest term is "
             f"{worst.term:.3g} times norm_bound, and two terms differ by up to "
             f"{worst.difference:.3g} times difference_bound (sums of neighbouring tables by up to "
             f"{max(worst.added, worst.replaced):.3g} times the accounted sensitivity); prove "
             "larger bounds."
         )
-        raise NotAccountedError(msg)
     return found

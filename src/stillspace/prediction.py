@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from stillspace._checks import LARGEST_EPSILON, default_delta, described, is_word_of
+from stillspace._checks import LARGEST_EPSILON, checked_choice, checked_number, default_delta
 from stillspace._typing import FloatArray
 from stillspace.methods.newton import NEWTON_RULE
 from stillspace.methods.outlier_look import LOOK_RULE
@@ -178,10 +178,15 @@ epsilon ≈ 2.9 is needed.
     units_share = STANDARDISER_RULE.share_of(public_kappa) if found else 0.0
     n_mu = n * mu * sqrt(1.0 - units_share)
     inliers = _Inliers.of(r, inlier_anisotropy, max(inlier_noise, LEAST_NOISE))
-    table = _SpikedMoment.of(n, D, inliers, inlier_share)
+    # The second moment on the sphere: the eigenvalues along the subspace less the one across it,
+    # and the variance of an entry between a direction along it and one across.
+    across, outlier = D - r, 1.0 / (D * (D + 2.0))  # E[x_j² x_i²] of a uniform direction
+    level = inlier_share * (1.0 - float(inliers.along.sum())) / across
+    gaps = inlier_share * inliers.along - level
+    sampling = (inlier_share * inliers.mixed / across + (1.0 - inlier_share) * outlier) / n
     unit = moment / sqrt(2.0) / n_mu  # noise of private PCA between two directions
-    kappa = float(table.gaps[-1]) / (unit * sqrt(D))
-    pca = table.pca_error(unit)
+    kappa = float(gaps[-1]) / (unit * sqrt(D))
+    pca = _angles(across * (unit**2 + sampling) / np.maximum(gaps, 1e-300) ** 2)
     start = max(LOOK_RULE.moment_share, NEWTON_RULE.top_up / max(kappa, 1e-9) ** 2)
     start += LOOK_RULE.modes_share + LOOK_RULE.angles_share
     left = LATE_PART * (
@@ -198,12 +203,6 @@ epsilon ≈ 2.9 is needed.
     )  # fmt: skip
 
 
-def _variances(r: int, anisotropy: float) -> FloatArray:
-    """Return the inliers' variances along r directions, largest first; they add up to 1."""
-    variances = np.geomspace(1.0, anisotropy**-2.0, r)
-    return np.asarray(variances / variances.sum())
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Inliers:
     """Means over inliers, along each direction of the subspace.
@@ -213,7 +212,7 @@ class _Inliers:
     """
 
     variances: FloatArray
-    """a_j; they add up to 1."""
+    """a_j, largest first; they add up to 1."""
     along: FloatArray
     """E[a_j g_j²/(A + τ²)]."""
     mixed: FloatArray
@@ -225,35 +224,10 @@ class _Inliers:
     @lru_cache(maxsize=64)
     def of(r: int, anisotropy: float, noise: float) -> _Inliers:
         """Return the means for these guesses; a picture asks for the same ones many times."""
-        a = _variances(r, anisotropy)
-        along, mixed = _means(a, noise, 0), noise**2 * _means(a, noise, 1)
+        a = np.geomspace(1.0, anisotropy**-2.0, r)
+        a = np.asarray(a / a.sum())
+        along, mixed = _integrals(a, noise, 1.0), noise**2 * _integrals(a, noise, 2.0)
         return _Inliers(a, along, mixed, _curvatures(a, noise))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _SpikedMoment:
-    """The second moment on the sphere that the guesses stand for; outliers lie on all sides."""
-
-    gaps: FloatArray
-    """(r,), eigenvalues along the subspace less the one across it."""
-    sampling: FloatArray
-    """(r,), variance of an entry of the second moment between direction j and one across."""
-    across: int
-    """D − r."""
-
-    @classmethod
-    def of(cls, n: int, D: int, inliers: _Inliers, share: float) -> _SpikedMoment:
-        """Return the table of n rows that these guesses describe."""
-        across = D - len(inliers.variances)
-        outlier = 1.0 / (D * (D + 2.0))  # E[x_j² x_i²] of a uniform direction
-        sampling = (share * inliers.mixed / across + (1.0 - share) * outlier) / n
-        level = share * (1.0 - float(inliers.along.sum())) / across
-        return cls(share * inliers.along - level, sampling, across)
-
-    def pca_error(self, unit: float) -> float:
-        """Return the d² of private PCA whose noise between two directions is `unit`."""
-        each = self.across * (unit**2 + self.sampling) / np.maximum(self.gaps, 1e-300) ** 2
-        return _angles(each)
 
 
 def _angles(squares: FloatArray) -> float:
@@ -264,27 +238,18 @@ def _angles(squares: FloatArray) -> float:
     return float(np.sum(np.arcsin(np.sqrt(np.minimum(squares, 1.0))) ** 2))
 
 
-def _means(variances: FloatArray, noise: float, power: int) -> FloatArray:
-    """Return E[a_j g_j²/(A + τ²)^(1 + power)] of inliers along each direction j.
-
-    The power as an integral over exp(−u(A + τ²)) makes the expectation a product:
-    `∫ u^power exp(−uτ²) a_j/(1 + 2ua_j) Π_i (1 + 2ua_i)^−½ du`, over u from 0 to ∞.
-    """
-    return _integrals(variances, noise, 1.0 + power)
-
-
 def _curvatures(variances: FloatArray, noise: float) -> FloatArray:
-    """Return E[a_j g_j²/√(A + τ²)]/τ of inliers along each direction j.
-
-    As `_means`, with the power −½: the integral over u^−½ has the factor 1/√π.
-    """
+    """Return E[a_j g_j²/√(A + τ²)]/τ of inliers along each direction j."""
     return _integrals(variances, noise, 0.5) / (sqrt(pi) * noise)
 
 
 def _integrals(variances: FloatArray, noise: float, power: float) -> FloatArray:
-    """Return ∫ u^power exp(−uτ²) a_j/(1 + 2ua_j) Π_i (1 + 2ua_i)^−½ dlog u, by trapezoids."""
-    top = log(1e3 / noise**2)
-    t = np.linspace(-60.0, top, NODES)
+    """Return Γ(power) E[a_j g_j²/(A + τ²)^power] of inliers along each direction j.
+
+    The power as an integral over exp(−u(A + τ²)) makes the expectation a product:
+    `∫ u^power exp(−uτ²) a_j/(1 + 2ua_j) Π_i (1 + 2ua_i)^−½ dlog u`, here added up by trapezoids.
+    """
+    t = np.linspace(-60.0, log(1e3 / noise**2), NODES)
     u = np.exp(t)
     logarithm = power * t - u * noise**2 - 0.5 * np.log1p(2.0 * u[:, None] * variances).sum(axis=1)
     terms = np.exp(logarithm)[:, None] * variances / (1.0 + 2.0 * u[:, None] * variances)
@@ -298,15 +263,7 @@ def _check(
         msg = f"A plan needs at least 2 rows and 1 ≤ components < columns, got {n}, {r}, {D}."
         raise ValueError(msg)
     if not 0.0 < share <= 1.0:
-        msg = f"The assumed share of inliers must lie in (0, 1], got {share!r}."
-        raise ValueError(msg)
-    if not 0.0 <= noise < inf:
-        msg = f"The assumed noise of inliers must be a number of at least 0, got {noise!r}."
-        raise ValueError(msg)
-    if not 1.0 <= anisotropy < inf:
-        msg = f"The assumed anisotropy must be a number of at least 1, got {anisotropy!r}."
-        raise ValueError(msg)
-    if not is_word_of(relation, RELATIONS):
-        known = ", ".join(RELATIONS)
-        msg = f"The neighbouring relation must be one of {known}, got {described(relation)}."
-        raise ValueError(msg)
+        raise ValueError(f"The assumed share of inliers must lie in (0, 1], got {share!r}.")
+    checked_number("inlier_noise", noise, 0.0, inside=False)
+    checked_number("inlier_anisotropy", anisotropy, 1.0, inside=False)
+    checked_choice("relation", relation, RELATIONS)

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 
 from stillspace import kernels
 from stillspace.kernels import compiled, jit, passes
@@ -34,10 +36,16 @@ def test_kernels_run_where_no_cache_can_be_written(tmp_path):
 
 
 def test_cached_code_is_loaded_without_the_tables_of_the_compiler(tmp_path):
-    """And what is not cached is compiled after it, in the same process."""
+    """And what is not cached is compiled after it, in the same process.
+
+    Memory is managed from the first function on that makes an array.
+    """
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys\nimport numpy as np\nfrom stillspace.kernels.jit import jit\n"
+        "import sys\nimport numpy as np\nfrom stillspace.kernels.jit import bare, jit\n"
+        "from numba.core.runtime import nrt\n"
+        "@bare\ndef set_first(x):\n    x[0] = 7.0\n"
+        "few = np.zeros(2)\nset_first(few)\nprint(few, nrt.rtsys._init, end=' ')\n"
         "@jit\ndef doubled(x):\n    y = np.empty(2)\n    y[:] = 2.0 * x[3]\n    return y\n"
         "tables = 'numba.np.arraymath'\n"
         "print(doubled(np.arange(4.0)), tables in sys.modules, end=' ')\n"
@@ -50,7 +58,7 @@ def test_cached_code_is_loaded_without_the_tables_of_the_compiler(tmp_path):
         ).stdout.strip()
         for more in ([], ["more"])
     ]
-    assert runs == ["[6. 6.] True", "[6. 6.] False [6. 6.] True"]
+    assert runs == ["[7. 0.] True [6. 6.] True", "[7. 0.] False [6. 6.] False [6. 6.] True"]
 
 
 def test_files_of_other_arguments_and_parts_of_files_are_compiled_again(tmp_path):
@@ -89,3 +97,20 @@ def test_functions_that_count_no_references_keep_none():
     assert (sys.getrefcount(sums), sys.getrefcount(out)) == before
     upper = np.triu(sums.reshape(8, 8))
     np.testing.assert_array_equal(out[0], 100.0 * (upper + np.triu(upper, 1).T))
+
+
+def test_functions_that_count_no_references_call_none_that_does():
+    """Their machine code is loaded without numba's memory management, which it must not need."""
+    bare, files = [], Path(kernels.__file__).parent.glob("[a-z]*.py")
+    for module in (import_module(f"stillspace.kernels.{path.stem}") for path in files):
+        functions = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
+        bare += [function for function in functions if "_nrt" in function.targetoptions]
+    assert len(bare) > 40
+    for function in bare:
+        known = function.py_func.__globals__
+        called = [known.get(name) for name in function.py_func.__code__.co_names]
+        assert not [
+            each.__name__
+            for each in called
+            if isinstance(each, Dispatcher) and "_nrt" not in each.targetoptions
+        ]

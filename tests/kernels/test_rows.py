@@ -28,7 +28,7 @@ def test_scaling_equals_the_reference_to_the_last_bit(rng, D, n, norm_bound):
     assert np.array_equal(compiled.unit_columns(XT, norm_bound), want)
 
 
-@pytest.mark.parametrize(("D", "r", "n"), [(3, 1, 5), (20, 2, 512), (41, 7, 100)])
+@pytest.mark.parametrize(("D", "r", "n"), [(3, 1, 5), (20, 2, 512), (41, 7, 100), (600, 5, 20)])
 def test_residuals_equal_the_reference_to_the_last_bit(rng, D, r, n):
     XT, V, P = unit_rows(rng, n, D), random_basis(rng, D, r), random_in_h(rng, D, r)
     for got, want in zip(

@@ -29,7 +29,7 @@ from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import FourthMoment
 from stillspace.parts.queries.columns import ColumnCounts
-from stillspace.parts.queries.modes import squares
+from stillspace.parts.queries.moments import squares
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
 from stillspace.plans.staged import StagedPlan
 from stillspace.rows import Affine, Caps, Fill, MemoryRows, Sphere, Without, through_view
@@ -333,9 +333,12 @@ def test_cells_are_filled_in_the_units_that_were_found_last():
     moment, V = Moment(np.eye(3), 0.1, 1e-3), np.eye(3)[:, :1]
     found = Screening(moment, (), 0.1, (Without(first, caps), last, Sphere()), whole=True)
     assert found.filled(first, V).through == (
-        Without(first, caps), last, Fill(FrozenArray.of(V)), Sphere()
+        Without(first, caps), last, Fill(FrozenArray.of(V), weighed=True), Sphere()
     )  # fmt: skip
     before = Screening(moment, (), 0.1, (caps,))
+    assert before.filled(first, V).filled(first, 2.0 * V).through == (
+        Without(first, caps), first, Fill(FrozenArray.of(2.0 * V), weighed=True), Sphere()
+    )  # fmt: skip
     assert before.filled(first, V).through[:2] == (Without(first, caps), first)
 
 

@@ -155,7 +155,7 @@ def test_the_mean_is_that_of_the_rows_of_the_part_over_its_expected_size(rows):
     for number in range(PARTS):
         part = part_of(number)
         release = Release(Glad(D, R), N, 0.0, part)
-        draw = release.draws(0, 1, N, seeded_generator(0), Ledger(), division)[0]
+        draw = release.draw(0, N, seeded_generator(0), Ledger(), division)
         chosen = division.numbers(part)
         expected = rows.add(Glad(D, R), point, chosen) / (N / PARTS)
         assert np.array_equal(release.apply(rows, point, draw), expected)

@@ -207,7 +207,7 @@ def test_refused_by_name_and_nothing_changes(budget, event, error, words):
         budget.charge(event, "replace-one")
     with pytest.raises(NotAccountedError, match="seeded"):
         budget.charge(gaussian(0.1), "replace-one", not_private_because=["seeded"])
-    with pytest.raises(ValueError, match="neighboring_relation is 'other'"):
+    with pytest.raises(ValueError, match=r"neighboring_relation must be one of .*got 'other'"):
         budget.charge(gaussian(0.1), "other")
     assert budget.entries() == ()
     assert budget.spent() == 0
@@ -290,12 +290,12 @@ def test_missing_terms_at_creation(path, given):
         ({"rows_per_person": "1"}, "rows_per_person must be a whole number .*got '1'"),
         ({"delta": 0}, "delta must be a number .*got 0"),
         ({"delta": 1}, "delta must be a number .*got 1"),
-        ({"kind": "pld"}, "one of gaussian, renyi"),
+        ({"kind": "pld"}, "one of 'gaussian', 'renyi'"),
         ({"orders": [8]}, "orders are for kind='renyi'"),
         ({"kind": "renyi", "orders": []}, "orders is empty"),
         ({"kind": "renyi", "orders": [1.5, 8]}, "the order 1.5 cannot give"),
         ({"kind": "renyi", "orders": [1]}, "Rényi order must lie in"),
-        ({"neighboring_relation": "other"}, "neighboring_relation is 'other'"),
+        ({"neighboring_relation": "other"}, "neighboring_relation must be one of .*got 'other'"),
         ({"rows_per_person": 0}, "rows_per_person must be a whole number of at least 1, got 0"),
     ],
 )

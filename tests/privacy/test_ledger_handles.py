@@ -210,7 +210,7 @@ def test_two_that_create_at_once_get_one_ledger(path, monkeypatch):
 
 @pytest.mark.parametrize("mode", ["w", "", None, 1])
 def test_other_modes_are_refused(path, mode):
-    with pytest.raises(ValueError, match=r"mode is .*one of open-or-create, open, create"):
+    with pytest.raises(ValueError, match=r"mode must be one of 'open-or-create', 'open', 'create'"):
         Budget(path, 3, 1e-5, mode=mode)
     assert not path.exists()
 

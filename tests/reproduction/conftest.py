@@ -15,7 +15,7 @@ def tiny(monkeypatch):
 
 def make_tiny(monkeypatch):
     """Make every experiment at its quick size tiny: a few seconds for all."""
-    monkeypatch.setattr(Convergence, "setting", Setting(600, 6, n_iter=100))
+    monkeypatch.setattr(Convergence, "setting", Setting(600, 6, n_iter=40))
     for kind in (Convergence, NVersusD, EpsilonVersusDelta, InliersVersusBatch, DVersusR):
         monkeypatch.setitem(kind.runs, "quick", 2)
     monkeypatch.setitem(Convergence.data_sets, "quick", 1)

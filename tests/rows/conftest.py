@@ -2,6 +2,8 @@
 
 import pytest
 
+from stillspace.rows import sums
+
 
 @pytest.fixture(scope="session")
 def client():
@@ -13,3 +15,16 @@ def client():
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def job_cells(monkeypatch):
+    """Return a function that sets the cells of a job for one test; layouts are kept otherwise."""
+
+    def set_cells(cells):
+        monkeypatch.setattr(sums, "JOB_CELLS", cells)
+        sums.Layout.of.cache_clear()
+
+    yield set_cells
+    monkeypatch.undo()
+    sums.Layout.of.cache_clear()

@@ -286,6 +286,6 @@ def test_the_number_of_tasks_says_nothing_of_rows_or_of_chosen_ones(client, tmp_
     for chosen in (None, np.arange(0, n, 2), np.arange(n)[:1], np.arange(0)):
         rows.add(Glad(D, 2), V, chosen)
         assert len(table.pool._asked) == 4
-    for ask in (lambda: rows.distances(V), rows.lengths, rows.sphered):
+    for ask in (lambda: rows.distances(V), rows.sphered):
         ask()
         assert len(table.pool._asked) == 4

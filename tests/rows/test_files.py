@@ -103,9 +103,11 @@ def test_sums_over_a_file_have_the_bits_of_sums_in_memory(folder, cells, name, l
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("limit", ["little", "usual"])
-def test_a_scattered_part_of_the_rows_is_read_in_one_sweep(folder, cells, name, limit, monkeypatch):
+def test_a_scattered_part_of_the_rows_is_read_in_one_sweep(
+    folder, cells, name, limit, monkeypatch, job_cells
+):
     """Every eighth row at random, in several jobs: no row is read twice, and no row by itself."""
-    monkeypatch.setattr("stillspace.rows.sums.JOB_CELLS", 512 * D)
+    job_cells(512 * D)
     monkeypatch.setattr("stillspace.rows.sums.allowed_threads", lambda: 1)
     rows = FileRows.open(folder / name, memory=LEAST_MEMORY, **FORMATS[name])
     if limit == "little":

@@ -187,7 +187,7 @@ def test_a_damaged_chunk_gives_one_sentence(folder, tmp_path):
     middle = len(content) // 2
     content[middle : middle + 4000] = bytes(4000)
     (tmp_path / "X.h5").write_bytes(content)
-    with pytest.raises(DataFileError, match=r"A part of HDF5 dataset.*cannot be decoded"):
+    with pytest.raises(DataFileError, match=r"A part of HDF5 array.*cannot be decoded"):
         open_source(tmp_path / "X.h5").read(0, N)
 
 

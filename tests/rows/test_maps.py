@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from stillspace._frozen import FrozenArray
-from stillspace.parts.queries import Glad, SecondMoment
+from stillspace.parts.queries import Glad, GladCost, SecondMoment
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.rows import (
     Affine,
@@ -13,6 +13,7 @@ from stillspace.rows import (
     ChosenRows,
     Clip,
     Fill,
+    Holes,
     LeaveOut,
     Lengths,
     MemoryRows,
@@ -24,7 +25,6 @@ from stillspace.rows import (
     through_view,
 )
 from stillspace.rows.maps import (
-    RIDGE,
     bounded,
     checked_view,
     paired,
@@ -58,6 +58,9 @@ def views(rng, D):
         (affine, Fill(basis(rng, D, 2)), Sphere()),
         (affine, Fill(basis(rng, D, 3)), Clip(1.5)),
         (Without(affine, halfspace(D)), affine, Fill(basis(rng, D, 2)), Sphere()),
+        (affine, Fill(basis(rng, D, 2), weighed=True), Sphere()),
+        (Without(affine, halfspace(D)), affine, Fill(basis(rng, D, 3), weighed=True), Clip(1.5)),
+        (affine, Holes()),
     ]
 
 
@@ -66,7 +69,7 @@ def halfspace(D):
     return Caps(FrozenArray.of(np.eye(D)[:, :1]), FrozenArray.of([0.5]))
 
 
-@pytest.mark.parametrize("k", range(13))
+@pytest.mark.parametrize("k", range(16))
 @pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
 def test_a_replaced_row_replaces_one_mapped_row(rng, k, kind):
     """The lemma of docs/privacy.md: all other mapped rows keep their bits."""
@@ -262,9 +265,9 @@ def test_chosen_rows_are_rows(rng):
 
 @pytest.mark.parametrize("kind", ["f64", "f32", "columns"])
 def test_missing_cells_are_filled_by_least_squares(rng, kind):
-    """Against NumPy's least squares with one more equation √RIDGE·y_j = 0 per score.
+    """Against NumPy's least squares. Rows whose cells tell little keep missing ones at the centre.
 
-    A row of which half of the cells are missing keeps them at the centre.
+    If rows are weighed, all of them are filled, and behind the bound their lengths are the weights.
     """
     D, n, r = 7, 60, 2
     V, center, scale = basis(rng, D, r), rng.standard_normal(D), np.exp(rng.standard_normal(D))
@@ -275,20 +278,47 @@ def test_missing_cells_are_filled_by_least_squares(rng, kind):
     X[6:9, :4] = np.nan
     make = {"f64": np.asarray, "f32": np.float32, "columns": np.asfortranarray}[kind]
     affine = Affine.of(center, scale, 9.0, holes=True)
-    rows = MemoryRows.of(make(X)).through(affine).through(Fill(V))
-    want = (X - center) / scale
-    for z, x in zip(want, X, strict=True):
+    plain, weighed = (
+        MemoryRows.of(make(X)).through(affine).through(Fill(V, weighed=w)) for w in (False, True)
+    )
+    want, weights = (X - center) / scale, np.ones(n)
+    for i, (z, x) in enumerate(zip(want, X, strict=True)):
         there = np.isfinite(x) & (x != 9.0)
-        equations = np.vstack([V.array[there], np.sqrt(RIDGE) * np.eye(r)])
-        y = np.linalg.lstsq(equations, np.concatenate([z[there], np.zeros(r)]), rcond=None)[0]
-        z[~there] = V.array[~there] @ y if 2 * there.sum() > D else 0.0
-    got = rows.sphered()
-    usual = np.arange(n) != 4
-    np.testing.assert_allclose(got[usual], want[usual], rtol=1e-12, atol=1e-12)
-    assert not got[3].any()
-    sphered = rows.through(Sphere()).sphered()
-    assert not sphered[3:5].any()  # no cell, and an infinite one
-    np.testing.assert_allclose(np.linalg.norm(sphered[5:], axis=1), 1.0)
+        known = V.array[there]
+        z[~there] = V.array[~there] @ np.linalg.lstsq(known, z[there], rcond=None)[0]
+        if not there.all():
+            told = len(known) >= r and i not in (3, 4)  # no cell, and an infinite one
+            weights[i] = r / np.sum(1.0 / np.linalg.eigvalsh(known.T @ known)) if told else 0.0
+    told, usual = np.flatnonzero(weights > 0.0), np.delete(np.arange(n), [3, 4])
+    np.testing.assert_allclose(weighed.sphered()[told], want[told], rtol=1e-9, atol=1e-9)
+    few = np.flatnonzero(weights < 0.5)
+    assert 5 < len(few) < n - 5
+    missing = ~np.isfinite(X) | (X == 9.0)
+    want[few] = np.where(missing[few], 0.0, want[few])
+    np.testing.assert_allclose(plain.sphered()[usual], want[usual], rtol=1e-9, atol=1e-9)
+    for rows, lengths in ((plain, np.isin(np.arange(n), usual)), (weighed, weights)):
+        sphered = rows.through(Sphere()).sphered()
+        np.testing.assert_allclose(np.linalg.norm(sphered, axis=1), lengths, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
+def test_holes_tell_which_rows_have_a_missing_cell(rng, kind):
+    X = rng.standard_normal((3000, 5))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[rng.random(X.shape) < 0.1] = 0.1
+    X[7] = [np.inf, 1.0, 1.0, 1.0, 1.0]
+    make = {"f64": np.asarray, "f32": np.float32, "csr": sparse.csr_matrix}[kind]
+    for affine, empty in (
+        (Affine.of(holes=True), np.isnan(X)),
+        (Affine.of(np.ones(5), missing=0.1), X == 0.1),
+        (Affine.of(np.ones(5), np.full(5, 2.0), 0.1, holes=True), np.isnan(X) | (X == 0.1)),
+    ):
+        rows = through_view(MemoryRows.of(make(X)), checked_view((affine, Holes())))
+        assert rows.bounded
+        assert rows.n_columns == width((affine, Holes()), 5) == 1
+        assert np.array_equal(rows.sphered()[:, 0], empty.any(axis=1).astype(float))
+        total = rows.add(GladCost(1, 1), np.zeros((1, 1)), None)
+        assert float(total) == empty.any(axis=1).sum()
 
 
 def test_filling_is_total_and_leaves_complete_rows_their_bits(rng):
@@ -302,6 +332,9 @@ def test_filling_is_total_and_leaves_complete_rows_their_bits(rng):
     assert np.isfinite(filled.sphered()).all()
     assert filled.sphered()[500, 2] == 0.0  # scores near the largest number fill nothing
     assert (np.linalg.norm(filled.sphered(), axis=1) <= 1.0 + 1e-12).all()
+    weighed = MemoryRows.of(Y).through(affine).through(Fill(V, weighed=True)).through(Sphere())
+    assert np.array_equal(weighed.sphered()[:500], complete.sphered())
+    assert not weighed.sphered()[500].any()  # and then the row does not count
     # sums over the complete rows alone, too: the same terms in the same order
     first, point = np.arange(500), V.array
     for query, at in ((SecondMoment(D), NOWHERE), (Glad(D, 2), point)):
@@ -354,6 +387,12 @@ def test_what_a_fill_refuses_does_not_depend_on_the_rows(rng, hole):
         (affine, fill, Pairs(), Sphere()),
         (affine, fill),
         (fill, Sphere()),
+        (Holes(),),
+        (affine, Holes(), Sphere()),
+        (affine, Holes(), LeaveOut(0.5)),
+        (affine, fill, Holes()),
+        (affine, Pairs(), Holes()),
+        (affine, Sphere(), Holes()),
     ):
         with pytest.raises(ValueError, match=r"no place here|must bound"):
             checked_view(view)

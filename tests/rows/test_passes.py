@@ -63,8 +63,8 @@ def test_scores_moment(rng):
     [Glad(40, 2), Glad(40, 5), IrlsPower(40, 3), SecondMoment(40), GladCost(40, 3), Reaper(40, 3)],
     ids=lambda q: f"{q.name} {q.shape}",
 )
-def test_threads_do_not_change_a_bit(rng, query, monkeypatch):
-    monkeypatch.setattr(sums, "JOB_CELLS", 2**14)
+def test_threads_do_not_change_a_bit(rng, query, monkeypatch, job_cells):
+    job_cells(2**14)
     n = 5003
     X = rng.standard_normal((n, 40))
     V = random_basis(rng, 40, getattr(query, "r", 3))
@@ -79,9 +79,9 @@ def test_threads_do_not_change_a_bit(rng, query, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [15, 16, 17, 255, 256, 257, 1023, 1024, 1025])
-def test_sums_move_by_one_term_across_block_and_job_limits(rng, n, monkeypatch):
+def test_sums_move_by_one_term_across_block_and_job_limits(rng, n, job_cells):
     """Rows on the subspace, where residuals are all rounding; several jobs and threads."""
-    monkeypatch.setattr(sums, "JOB_CELLS", 2**12)
+    job_cells(2**12)
     D, r = 20, 2
     V = random_basis(rng, D, r)
     X = (V @ rng.standard_normal((r, n + 1))).T * 3.0

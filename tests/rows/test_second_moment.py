@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from stillspace.kernels.storage import inverse_norms
+from stillspace.kernels.storage import NORM_WORK, inverse_norms
 from stillspace.kernels.tiles import SQUARE_ROWS
 from stillspace.parts.queries import Glad, SecondMoment
 from stillspace.rows import MemoryRows, sums
@@ -93,10 +93,10 @@ def test_eight_norms_at_once_are_those_of_rows_alone(rng):
     X[30] *= 1e-160  # its squares are subnormal
     X[37] *= 1e150
     for bound in (0.0, 3.0):
-        together, alone = np.empty(61), np.empty(61)
-        inverse_norms(X.reshape(-1), 16, 61, bound, together)
+        together, alone, work = np.empty(61), np.empty(61), np.empty(NORM_WORK)
+        inverse_norms(X.reshape(-1), 16, 61, bound, together, work)
         for i, row in enumerate(X):
-            inverse_norms(row.copy(), 16, 1, bound, alone[i : i + 1])
+            inverse_norms(row.copy(), 16, 1, bound, alone[i : i + 1], work)
         assert together.tobytes() == alone.tobytes()
         finite = np.isfinite(X).all(axis=1) & (np.abs(X).max(axis=1) > 0.0)
         want = 1.0 / np.maximum([np.hypot.reduce(x) for x in X[finite]], bound)

@@ -71,9 +71,10 @@ def test_every_storage_type_gives_the_same_bits(rng, scaled, missing):
 
 
 @pytest.mark.parametrize("missing", [None, 1])
-def test_scaled_rows_equal_the_reference_to_the_last_bit(rng, missing):
-    X = np.rint(3 * rng.standard_normal((77, D)))
-    center, scale = rng.random(D), 0.5 + rng.random(D)
+@pytest.mark.parametrize("columns", [D, 512, 1099])
+def test_scaled_rows_equal_the_reference_to_the_last_bit(rng, columns, missing):
+    X = np.rint(3 * rng.standard_normal((77, columns)))
+    center, scale = rng.random(columns), 0.5 + rng.random(columns)
     rows = MemoryRows.prepare(X, center=center, scale=scale, missing=missing)
     code = np.nan if missing is None else missing
     want = reference.scaled_rows(X, center, 1.0 / scale, rows._factors, code)

@@ -48,6 +48,35 @@ def test_equal_rows_are_a_clump_whatever_their_share(rng):
     assert find_clumps(np.ones((50, 3))) == []
 
 
+def test_a_clump_is_found_at_any_scale_of_the_table(rng):
+    """Most distances between rows are 10⁵ times as large as the tight group."""
+    S = 1e5 * rng.standard_normal((1000, 6))
+    S[:700] = rng.standard_normal((700, 6))
+    S[:300] = 3.0 + 0.02 * rng.standard_normal((300, 6))
+    (tight,) = find_clumps(S[rng.permutation(1000)])
+    assert 0.2 < tight.share < 0.4
+    np.testing.assert_allclose(tight.center, 3.0, atol=0.2)
+    assert tight.radius < 1.0
+
+
+def test_a_one_sided_group_hardly_moves_the_middle_of_a_column_of_counts(rng):
+    """55 % zeros: an eighth of the rows on one side moves the medians from 0 to 1."""
+    S = rng.permuted(np.repeat([0.0, 1.0, 2.0], [550, 250, 200])[:, None] * np.ones(8), axis=0)
+    assert not Outlyingness.of(S, rng).middle.any()
+    S[:125] = 20.0
+    assert (np.median(S, axis=0) == 1.0).all()
+    assert (Outlyingness.of(S, rng).middle <= 0.5).all()
+
+
+def test_only_directions_that_leave_out_a_row_are_kept(rng):
+    S, _ = noisy_table(rng)
+    S[:60] = 15.0 + rng.standard_normal((60, 8))
+    found = Outlyingness.of(S, rng)
+    out = np.abs(np.clip(S, found.low, found.high) @ found.directions - found.location)
+    assert found.directions.shape[1] < 60
+    assert (out.max(axis=0) > found.limit).all()
+
+
 def test_outlyingness_does_not_depend_on_units(rng):
     S, _ = noisy_table(rng, n=300)
     first, again = (
@@ -89,7 +118,7 @@ def test_the_measure_is_the_same_in_other_coordinates(rng):
     S, _ = noisy_table(rng, n=200)
     Q = random_basis(rng, 12, 8)
     found = Outlyingness.of(S, rng, columns=False)
-    lifted = found.along(Q @ found.basis, Q @ found.middle)
+    lifted = found.in_columns(Q @ found.directions, Q @ found.middle)
     np.testing.assert_allclose(lifted.measured(S @ Q.T), found.measured(S), rtol=1e-9)
     assert np.mean(lifted.keeps(S @ Q.T) == found.keeps(S)) > 0.98  # rounding at the longest row
 

@@ -18,6 +18,7 @@ def test_the_geometric_median_is_the_minimiser(rng):
         options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 10_000},
     )
     np.testing.assert_allclose(median_center(S), found.x, atol=1e-6)
+    np.testing.assert_allclose(median_center(S, 1e-4), found.x, atol=1e-2)
 
 
 def test_a_majority_at_one_point_is_the_median(rng):

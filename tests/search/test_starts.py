@@ -7,7 +7,7 @@ from scipy.stats import chi
 from stillspace.datasets import make_haystack
 from stillspace.metrics import subspace_error
 from stillspace.search import chosen, cut_of, disagreement, reach_of, search
-from stillspace.search.cuts import distances, nearest
+from stillspace.search.cuts import distances, nearest, quantiles
 from stillspace.search.starts import affine_ransac, pca, ransac, ransac_tries, tyler
 from tests.conftest import random_basis
 
@@ -74,6 +74,12 @@ def test_rows_that_are_all_equally_far_count():
     assert cut_of(np.full(10, 0.3)) > 0.3
     assert cut_of(np.zeros(10)) > 0.0
     assert reach_of(np.full(10, 1e-15), 3.0) > 1e-13  # rounding is no distance
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+def test_quantiles_are_those_of_numpy(rng, n):
+    d, levels = rng.standard_normal(n), (0.0, 0.1, 0.25, 0.5, 1.0)
+    np.testing.assert_allclose(quantiles(d, *levels), np.quantile(d, levels), atol=1e-15)
 
 
 def test_nearest_goes_by_the_majority():

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
-from stillspace._checks import checked_whole, checked_words, described, is_word_of
+from stillspace._checks import checked_choice, checked_whole, checked_words
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.audit.attacks import (
     ADVERSARIES,
@@ -18,15 +18,13 @@ from stillspace.audit.attacks import (
     PlanAttack,
     Target,
 )
-from stillspace.audit.bounds import accuracy, clopper_pearson, one_run, trade_off
+from stillspace.audit.bounds import Counts, accuracy, clopper_pearson, one_run, trade_off
 from stillspace.audit.neighbours import Neighbours, candidates
 from stillspace.audit.report import AuditReport, Bound, BoundName, Claim, best_threshold, count
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.plans.fixed import fingerprint
 from stillspace.plans.protocol import AnyPlan
 from stillspace.privacy import Guarantee
-
-__all__ = ["audit"]
 
 BOUNDS: tuple[BoundName, ...] = ("trade-off", "clopper-pearson", "accuracy", "one-run")
 
@@ -115,9 +113,13 @@ def audit(
     >>> report.refuted
     False
     """
-    _check_numbers(runs, canaries, confidence)
+    checked_whole("runs", runs, 8)
+    checked_whole("canaries", canaries, 1)
+    if not 0.5 <= confidence < 1.0:
+        raise ValueError(f"confidence must lie in [0.5, 1), got {confidence!r}.")
     if isinstance(mechanism, AnyPlan):
-        _check_no_score(score)
+        if score is not None:
+            raise ValueError("score= is for functions; a plan's adversaries bring their own.")
         claimed = _plan_claim(mechanism, claim, delta)
         target = _plan_target(mechanism, claimed, adversary, canaries, neighbours, random_state)
     else:
@@ -130,19 +132,12 @@ def audit(
 # --- what is attacked ------------------------------------------------------------------------
 
 
-def _check_no_score(score: Any) -> None:
-    if score is not None:
-        msg = "score= is for functions; a plan's adversaries bring their own."
-        raise ValueError(msg)
-
-
 def _plan_claim(
     plan: AnyPlan, claim: Guarantee | tuple[float, float] | None, delta: float | None
 ) -> Claim:
+    if claim is not None and delta is not None:
+        raise ValueError("Give claim or delta, not both: a claim has its own delta.")
     if claim is not None:
-        if delta is not None:
-            msg = "Give claim or delta, not both: a claim has its own delta."
-            raise ValueError(msg)
         return _stated(claim)
     reasons = plan.event().non_private_reasons
     if reasons:
@@ -157,8 +152,7 @@ def _plan_claim(
 def _stated(claim: Any) -> Claim:
     if isinstance(claim, Guarantee):
         if claim.delta is None:
-            msg = "The guarantee states no delta; give claim=(epsilon, delta)."
-            raise ValueError(msg)
+            raise ValueError("The guarantee states no delta; give claim=(epsilon, delta).")
         return Claim(claim.epsilon, claim.delta, claim)
     if not isinstance(claim, tuple) or len(claim) != 2:
         msg = f"claim must be a Guarantee or (epsilon, delta), got {type(claim).__name__}."
@@ -174,14 +168,11 @@ def _plan_target(
     neighbours: Any,
     random_state: int | None,
 ) -> Target:
-    if not is_word_of(adversary, ADVERSARIES):
-        msg = f"Unknown adversary {described(adversary)}; known: {', '.join(ADVERSARIES)}."
-        raise ValueError(msg)
+    checked_choice("adversary", adversary, ADVERSARIES)
     white = adversary == "white-box"
     if white and plan.event().non_private_reasons:
         reason = plan.event().non_private_reasons[0]
-        msg = f"Nothing is left to guess for a white-box adversary: {reason}."
-        raise ValueError(msg)
+        raise ValueError(f"Nothing is left to guess for a white-box adversary: {reason}.")
     if neighbours is None:
         neighbours = _worst(plan, adversary, canaries, random_state)
     elif not isinstance(neighbours, Neighbours):
@@ -191,12 +182,9 @@ def _plan_target(
         msg = f"There are {len(neighbours.ones)} canaries in the data sets, canaries={canaries}."
         raise ValueError(msg)
     attack = PlanAttack(plan, neighbours, adversary)
-    name, tables = _plan_name(plan), neighbours.name
+    shape = f"n = {plan.size}, D = {plan.n_columns}, r = {plan.n_components}"
+    name, tables = f"plan {plan.name!r}, {shape}", neighbours.name
     return Target(attack, claim, name, adversary, tables, white, fingerprint(plan))
-
-
-def _plan_name(plan: AnyPlan) -> str:
-    return f"plan {plan.name!r}, n = {plan.size}, D = {plan.n_columns}, r = {plan.n_components}"
 
 
 def _worst(
@@ -224,11 +212,10 @@ def _function_target(
     score: Callable[[Any], float] | None,
 ) -> Target:
     if not callable(function):
-        msg = (
+        raise TypeError(
             "audit takes a Plan (est.plan_ after a fit) or a function from a table to a result, "
             f"got {type(function).__name__}."
         )
-        raise TypeError(msg)
     if claim is None:
         msg = "A function brings no claim of its own: give claim=(epsilon, delta) or a Guarantee."
         raise ValueError(msg)
@@ -245,14 +232,6 @@ def _function_target(
 # --- the arguments ---------------------------------------------------------------------------
 
 
-def _check_numbers(runs: int, canaries: int, confidence: float) -> None:
-    for name, value, least in (("runs", runs, 8), ("canaries", canaries, 1)):
-        checked_whole(name, value, least)
-    if not 0.5 <= confidence < 1.0:
-        msg = f"confidence must lie in [0.5, 1), got {confidence!r}."
-        raise ValueError(msg)
-
-
 def _checked_bounds(
     bounds: Sequence[BoundName] | BoundName | None, target: Target, canaries: int
 ) -> tuple[BoundName, ...]:
@@ -262,14 +241,12 @@ def _checked_bounds(
         return ("one-run",) if canaries > 1 else (usual,)
     names = cast("tuple[BoundName, ...]", checked_words("bounds", bounds, BOUNDS))
     if not names:
-        msg = f"bounds must name at least one of {', '.join(BOUNDS)}."
-        raise ValueError(msg)
+        raise ValueError(f"bounds must name at least one of {', '.join(BOUNDS)}.")
     if canaries > 1 and names != ("one-run",):
-        msg = (
+        raise ValueError(
             "Several coins in one run are not independent guesses: with canaries > 1 only the "
             "bound 'one-run' is valid."
         )
-        raise ValueError(msg)
     if "one-run" in names and not target.likelihood:
         msg = "The bound 'one-run' is for a plan's white-box adversary; use 'clopper-pearson'."
         raise ValueError(msg)
@@ -364,29 +341,26 @@ def _bound(
     name: BoundName, scores: FloatArray, coins: Coins, target: Target, level: float, split: int
 ) -> Bound:
     delta, guarantee = target.claim.delta, target.claim.guarantee
+
+    def value(counts: Counts) -> float:
+        if name == "clopper-pearson":
+            return clopper_pearson(counts, delta, level)
+        return counts.correct / max(counts.runs, 1)
+
+    threshold = 0.0
+    if name == "clopper-pearson" or (name != "one-run" and not target.likelihood):
+        threshold = best_threshold(scores[:split], coins[:split], value)
+        scores, coins = scores[split:], coins[split:]
+    counts = count(scores, coins, threshold)
+    right, runs = counts.correct, counts.runs
     if name == "one-run":
-        counts = count(scores, coins, 0.0)
-        epsilon = one_run(counts.correct, counts.runs, counts.runs, delta, level)
-        return Bound(name, epsilon, level, False, 0.0, counts.runs, counts.correct)
-    if name != "clopper-pearson":
-        threshold = 0.0
-        if not target.likelihood:
-            threshold = best_threshold(
-                scores[:split], coins[:split], lambda c: c.correct / max(c.runs, 1)
-            )
-            scores, coins = scores[split:], coins[split:]
-        counts = count(scores, coins, threshold)
-        right = (counts.correct, counts.runs)
-        if name == "accuracy":
-            epsilon = accuracy(*right, delta, level)
-        else:
-            assert guarantee is not None
-            relation = guarantee.neighboring_relation
-            epsilon = trade_off(*right, guarantee.event, relation, delta, level)[0]
-        return Bound(name, epsilon, level, name == "trade-off", threshold, *right[::-1])
-    threshold = best_threshold(
-        scores[:split], coins[:split], lambda c: clopper_pearson(c, delta, level)
-    )
-    counts = count(scores[split:], coins[split:], threshold)
-    epsilon = clopper_pearson(counts, delta, level)
-    return Bound(name, epsilon, level, False, threshold, counts.runs, counts.correct)
+        epsilon = one_run(right, runs, runs, delta, level)
+    elif name == "accuracy":
+        epsilon = accuracy(right, runs, delta, level)
+    elif name == "clopper-pearson":
+        epsilon = clopper_pearson(counts, delta, level)
+    else:
+        assert guarantee is not None
+        relation = guarantee.neighboring_relation
+        epsilon = trade_off(right, runs, guarantee.event, relation, delta, level)[0]
+    return Bound(name, epsilon, level, name == "trade-off", threshold, runs, right)

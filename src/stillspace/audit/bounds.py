@@ -21,15 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 from scipy.stats import binom
 
-from stillspace.privacy import (
-    ComposedEvent,
-    GaussianEvent,
-    PrivacyCurve,
-    Relation,
-    privacy_curve,
-)
-
-__all__ = ["Counts", "accuracy", "clopper_pearson", "one_run", "scaled_curve", "trade_off"]
+from stillspace.privacy import ComposedEvent, GaussianEvent, PrivacyCurve, Relation, privacy_curve
 
 _LARGEST = 100.0
 """No finite number of guesses supports a larger ε: the search ends here."""

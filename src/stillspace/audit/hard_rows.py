@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import AnyArray, FloatArray
 from stillspace.parts.queries import PRIVATE_FLOOR, Query
+from stillspace.rows import Affine, Fill, MemoryRows, Rows, Sphere, through_view
 
 Stored: TypeAlias = AnyArray | Any
 """Rows as they are stored: an array, or a sparse matrix."""
@@ -156,3 +158,17 @@ STORAGES: dict[str, Callable[[FloatArray], Stored]] = {
     "uint8": lambda rows: _integers(rows, np.uint8, 0, 255),
     "sparse": lambda rows: sparse.csr_array(np.where(np.abs(rows) < 1e-3, 0.0, rows)),
 }
+
+
+def with_filled_cells(table: Stored, point: FloatArray, r: int) -> Rows:
+    """Return rows of which about a quarter of the cells were missing: the bits of a cell say so.
+
+    They are filled from the point, or from the first axes where there is none.
+    """
+    dense: Any = table.toarray() if isinstance(table, sparse.csr_array) else table
+    X = np.array(dense, dtype=np.float64)
+    V = point if point.size else np.eye(X.shape[1])[:, :r]
+    view = (Affine.of(holes=True), Fill(FrozenArray.of(V), weighed=True), Sphere())
+    with np.errstate(all="ignore"):
+        X[np.frexp(X)[0] % 2.0**-6 < 2.0**-8] = np.nan
+        return through_view(MemoryRows.of(X), view)

@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._checks import described, is_word_of
+from stillspace._checks import checked_choice
 from stillspace._typing import FloatArray
-from stillspace.parts.sampling import All, Poisson, RowPart, Sampling
+from stillspace.parts.sampling import All, Poisson, RowPart
 from stillspace.plans.protocol import AnyPlan
 from stillspace.plans.starts import GivenStart, RunStart
 from stillspace.rows import MemoryRows
@@ -47,8 +47,7 @@ class Neighbours:
             msg = f"ones and others must have one shape, got {shapes[1]} and {self.others.shape}."
             raise ValueError(msg)
         if any(len(shape) != 2 for shape in shapes) or shapes[0][1] != shapes[1][1]:
-            msg = f"rest and ones must be tables with the same columns, got {shapes}."
-            raise ValueError(msg)
+            raise ValueError(f"rest and ones must be tables with the same columns, got {shapes}.")
 
     def table(self, coins: npt.NDArray[np.bool_]) -> FloatArray:
         """Return the rows for these coins, the known ones first."""
@@ -92,19 +91,15 @@ def make_neighbours(
     - "balanced": as many rows along the last kept direction as along the first one left out, so
       that one row decides between them; the canaries are then these two directions.
     """
-    if not is_word_of(background, get_args(Background)):
-        known = ", ".join(get_args(Background))
-        msg = f"Unknown background {described(background)}; known: {known}."
-        raise ValueError(msg)
+    checked_choice("background", background, get_args(Background))
     D, r, n = plan.n_columns, plan.n_components, table_size(plan)
     V, W = _home(plan, D, r)
     copies = plan.rows_per_person
     if count > r * (D - r) or count * copies >= n:
-        msg = (
+        raise ValueError(
             f"{count} canaries do not fit: a subspace of dimension {r} in {D} has room for "
             f"{r * (D - r)}, the table for {(n - 1) // copies}."
         )
-        raise ValueError(msg)
     a, b = np.repeat(V, D - r, axis=1).T[:count], np.tile(W, r).T[:count]
     ones, others = (np.cos(angle) * a + s * np.sin(angle) * b for s in (1.0, -1.0))
     if background == "balanced":
@@ -118,27 +113,18 @@ def make_neighbours(
 def candidates(plan: AnyPlan, adversary: str, count: int) -> Iterator[Neighbours]:
     """Yield data sets to try in a pilot: which are worst depends on plan and adversary."""
     if table_size(plan) * plan.n_columns > MOST_CELLS:
-        msg = (
+        raise ValueError(
             f"The plan is for {table_size(plan)} rows of {plan.n_columns} columns; an audit builds "
             "many such tables: audit a plan with the same noise and fewer rows."
         )
-        raise ValueError(msg)
-    samplings = [release.sampling for release in plan.releases()]
-    backgrounds = ["zeros"]
-    if all(_known(sampling) for sampling in samplings):
-        backgrounds.append("inliers")
-    else:
-        backgrounds.append("copies")
+    # Whether the other rows' selection is independent of the canary's, and may be shown.
+    known = all(isinstance(one.sampling, All | Poisson | RowPart) for one in plan.releases())
+    backgrounds: tuple[Background, ...] = ("zeros", "inliers" if known else "copies")
     for background in backgrounds:
         for angle in ANGLES:
-            yield make_neighbours(plan, angle, background, count)  # type: ignore[arg-type]
-    if adversary != "white-box" and count == 1 and all(map(_known, samplings)):
+            yield make_neighbours(plan, angle, background, count)
+    if adversary != "white-box" and count == 1 and known:
         yield make_neighbours(plan, np.pi / 4, "balanced")
-
-
-def _known(sampling: Sampling) -> bool:
-    """Whether the other rows' selection is independent of the canary's, and may be shown."""
-    return isinstance(sampling, All | Poisson | RowPart)
 
 
 def table_size(plan: AnyPlan) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,8 +13,6 @@ import numpy.typing as npt
 from stillspace._typing import FloatArray
 from stillspace.audit.bounds import Counts
 from stillspace.privacy import Guarantee, PrivacyCurve, privacy_curve
-
-__all__ = ["AuditReport", "Bound", "Claim"]
 
 BoundName: TypeAlias = Literal["trade-off", "clopper-pearson", "accuracy", "one-run"]
 
@@ -32,10 +30,8 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not (self.epsilon >= 0 and 0 <= self.delta < 1):
-            msg = (
-                f"A claim needs epsilon >= 0 and 0 <= delta < 1, got {self.epsilon}, {self.delta}."
-            )
-            raise ValueError(msg)
+            got = f"{self.epsilon}, {self.delta}"
+            raise ValueError(f"A claim needs epsilon >= 0 and 0 <= delta < 1, got {got}.")
 
     @property
     def curve(self) -> PrivacyCurve | None:
@@ -150,14 +146,13 @@ class AuditReport:
         return zeros / max(zeros[-1], 1), 1.0 - ones / max(ones[-1], 1)
 
     def __str__(self) -> str:
-        lines = [
-            self.verdict,
-            f"  - audited: {self.mechanism}",
-            f"  - adversary: {self.adversary}; data sets: {self.neighbours}",
-            f"  - {self.runs} runs, {len(self.coins)} coins",
-            *(f"  - {bound}" for bound in self.bounds),
+        facts = [
+            f"audited: {self.mechanism}",
+            f"adversary: {self.adversary}; data sets: {self.neighbours}",
+            f"{self.runs} runs, {len(self.coins)} coins",
+            *self.bounds,
         ]
-        return "\n".join(lines)
+        return "\n  - ".join([self.verdict, *map(str, facts)])
 
     def __repr__(self) -> str:
         return (
@@ -178,14 +173,7 @@ class AuditReport:
             "runs": int(self.runs),
             "coins": len(self.coins),
             "bounds": [
-                {
-                    "name": bound.name,
-                    "epsilon": float(bound.epsilon),
-                    "level": float(bound.level),
-                    "model_based": bound.model_based,
-                    "guesses": int(bound.guesses),
-                    "correct": int(bound.correct),
-                }
+                {name: value for name, value in asdict(bound).items() if name != "threshold"}
                 for bound in self.bounds
             ],
             "tightness": float(self.tightness) if math.isfinite(self.tightness) else "infinite",
@@ -197,12 +185,8 @@ class AuditReport:
 def count(scores: FloatArray, coins: npt.NDArray[np.bool_], threshold: float) -> Counts:
     """Count the errors of guessing 1 where the score is above the threshold."""
     guessed = scores > threshold
-    return Counts(
-        int(np.sum(guessed & ~coins)),
-        int(np.sum(~coins)),
-        int(np.sum(~guessed & coins)),
-        int(np.sum(coins)),
-    )
+    kinds = (guessed & ~coins, ~coins, ~guessed & coins, coins)
+    return Counts(*(int(np.sum(kind)) for kind in kinds))
 
 
 _THRESHOLDS = 400

@@ -18,11 +18,8 @@ from stillspace._typing import FloatArray
 from stillspace.audit.neighbours import table_size
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.plans.protocol import AnyPlan
-from stillspace.rows import MemoryRows
 from stillspace.run import rows_for, run
 from stillspace.run.observers import Observation
-
-__all__ = ["NoiseReport", "check_noise"]
 
 _LARGEST = 2**23
 """Residuals that are compared step with step; more of them are cut off."""
@@ -92,12 +89,12 @@ def check_noise(
     True
     """
     if plan.event().non_private_reasons:
-        msg = f"There is no noise to measure: {plan.event().non_private_reasons[0]}."
-        raise ValueError(msg)
+        raise ValueError(f"There is no noise to measure: {plan.event().non_private_reasons[0]}.")
     if fits < 2:
-        msg = f"fits must be at least 2, to compare their noise, got {fits}."
-        raise ValueError(msg)
-    rows = _rows(plan, X)
+        raise ValueError(f"fits must be at least 2, to compare their noise, got {fits}.")
+    if X is None:
+        X = np.ones((table_size(plan), plan.n_columns))
+    rows = rows_for(plan, np.asarray(X, dtype=np.float64))
     runs: list[list[FloatArray]] = []
     by_release: dict[Any, list[FloatArray]] = {}
     for i in range(fits):
@@ -124,12 +121,6 @@ def check_noise(
     ]
     ratio = float(np.sqrt(squares / count))
     return NoiseReport(count, ratio, (float(low), float(high)), tuple(problems))
-
-
-def _rows(plan: AnyPlan, X: Any) -> MemoryRows:
-    if X is None:
-        X = np.ones((table_size(plan), plan.n_columns))
-    return rows_for(plan, np.asarray(X, dtype=np.float64))
 
 
 def _standardised(observation: Observation) -> list[FloatArray]:

@@ -17,13 +17,7 @@ import numpy as np
 from stillspace._typing import FloatArray, IntArray
 from stillspace.audit.neighbours import Neighbours
 from stillspace.parts.queries import Query
-from stillspace.parts.sampling import (
-    All,
-    Poisson,
-    RowPart,
-    WithoutReplacement,
-    WithReplacement,
-)
+from stillspace.parts.sampling import All, Poisson, RowPart, WithoutReplacement, WithReplacement
 from stillspace.plans.release import Release
 from stillspace.rows import Affine, MemoryRows, Sphere, through_view
 from stillspace.rows.maps import View
@@ -86,8 +80,7 @@ class WhiteBox:
         """
         release = observation.release
         if len(self.scores) != 1 or not isinstance(release.sampling, All | RowPart):
-            msg = "Mapped rows are audited with one canary, and without sampling."
-            raise ValueError(msg)
+            raise ValueError("Mapped rows are audited with one canary, and without sampling.")
         chosen = None if observation.selections is None else observation.selections[0]
         sums = []
         with np.errstate(all="ignore"):
@@ -116,11 +109,10 @@ class WhiteBox:
         if isinstance(sampling, All | Poisson | RowPart):
             return self._summed(observation) if known is None else self._counted(observation), 0.0
         if known is None or len(known[0]) > 1:
-            msg = (
+            raise ValueError(
                 "With batches of a fixed size the known rows must be equal to each other: how many "
                 "of them are drawn tells whether the canary was. Use zeros or copies."
             )
-            raise ValueError(msg)
         each = terms(query, known[0], observation.points)
         return observation.release.divisor * each[:, 0], each
 

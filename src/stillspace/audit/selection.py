@@ -10,8 +10,6 @@ from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.plans.release import Release
 from stillspace.privacy import GaussianEvent
 
-__all__ = ["check_selection"]
-
 
 def check_selection(
     release: Release, *, draws: int = 4000, alarm: float = 1e-6, random_state: int | None = None

@@ -15,48 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from stillspace._checks import described, is_word_of
+from stillspace._checks import checked_choice
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.audit.hard_rows import (
-    KINDS,
-    STORAGES,
-    Stored,
-    nowhere,
-    random_basis,
-    random_centre,
-    random_directions,
-    random_matrix,
-)
+from stillspace.audit import hard_rows
+from stillspace.audit.hard_rows import KINDS, STORAGES, Stored, nowhere, random_basis
+from stillspace.parts import queries
 from stillspace.parts.geometry import Polar, WaterFilling
-from stillspace.parts.queries import (
-    PRIVATE_FLOOR,
-    AngleCounts,
-    ColumnCounts,
-    Curvature,
-    CurvatureMatrix,
-    DistanceCounts,
-    FarMoment,
-    FourthMoment,
-    GeometricMedian,
-    Glad,
-    GladCost,
-    Joint,
-    MedianCost,
-    NearCost,
-    NearMoment,
-    Query,
-    Reaper,
-    ScoreCounts,
-    ScoreMoment,
-    ScoreSquares,
-    SecondMoment,
-)
+from stillspace.parts.queries import Curvature, CurvatureMatrix, Glad, Joint, Query, Reaper
 from stillspace.plans.fixed import Plan
 from stillspace.plans.ledger import Ledger
 from stillspace.plans.release import Release
@@ -64,8 +37,6 @@ from stillspace.plans.starts import GivenStart
 from stillspace.privacy import Relation
 from stillspace.rows import MemoryRows
 from stillspace.run import executors
-
-__all__ = ["Finding", "Subject", "search_sensitivity", "subjects"]
 
 AddsUp: TypeAlias = Callable[[Stored, FloatArray], FloatArray]
 """From stored rows and a point to a computed sum."""
@@ -79,8 +50,7 @@ _CAP, _CUT = 0.1, 0.5
 _EDGES = np.array([[-0.3, 0.0, 0.3], [-1e-3, 0.0, 0.5]])
 """Of the counts of cells, for two columns."""
 
-_ROWS = 48
-"""Rows a kind whose terms are compared with each other."""
+_ROWS = 48  # of each kind, whose terms are compared with each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,26 +102,26 @@ class Finding:
 def subjects(D: int, r: int) -> list[Subject]:
     """Return every query with a bound: the one list of what is searched."""
     return [
-        Subject(Glad(D, r), random_basis, r),
-        Subject(Glad(D, r, cut=_CUT), random_basis, r),
-        Subject(Curvature(D, r, _CAP, _CUT), random_basis, r),
-        Subject(CurvatureMatrix(D, r, _CAP, _CUT), random_basis, r),
-        Subject(Reaper(D, r), random_matrix, r),
-        Subject(SecondMoment(D), nowhere, r),
-        Subject(ScoreMoment(D, r), random_basis, r),
-        Subject(GladCost(D, r), random_basis, r),
-        Subject(ScoreSquares(D, r), random_basis, r),
-        Subject(DistanceCounts(D, r, (PRIVATE_FLOOR, _CAP, _CUT)), random_basis, r),
-        Subject(NearMoment(D, r, _CUT), random_basis, r),
-        Subject(NearCost(D, r, _CUT), random_basis, r),
-        Subject(FarMoment(D, r, _CUT), random_basis, r),
-        Subject(ScoreCounts(D, min(r, 2), 8), random_basis, min(r, 2)),
-        Subject(ScoreCounts(D, min(r, 2), 8, groups=3), random_basis, min(r, 2)),
-        Subject(FourthMoment(D, r), random_basis, r),
-        Subject(AngleCounts(D, 2 * r, 36), random_directions, r),
-        Subject(GeometricMedian(D), random_centre, r),
-        Subject(MedianCost(D), random_centre, r),
-        Subject(ColumnCounts.of(D, _EDGES, columns=(1, D - 1)), nowhere, r),
+        Subject(queries.Glad(D, r), random_basis, r),
+        Subject(queries.Glad(D, r, cut=_CUT), random_basis, r),
+        Subject(queries.Curvature(D, r, _CAP, _CUT), random_basis, r),
+        Subject(queries.CurvatureMatrix(D, r, _CAP, _CUT), random_basis, r),
+        Subject(queries.Reaper(D, r), hard_rows.random_matrix, r),
+        Subject(queries.SecondMoment(D), nowhere, r),
+        Subject(queries.ScoreMoment(D, r), random_basis, r),
+        Subject(queries.GladCost(D, r), random_basis, r),
+        Subject(queries.ScoreSquares(D, r), random_basis, r),
+        Subject(queries.DistanceCounts(D, r, (queries.PRIVATE_FLOOR, _CAP, _CUT)), random_basis, r),
+        Subject(queries.NearMoment(D, r, _CUT), random_basis, r),
+        Subject(queries.NearCost(D, r, _CUT), random_basis, r),
+        Subject(queries.FarMoment(D, r, _CUT), random_basis, r),
+        Subject(queries.ScoreCounts(D, min(r, 2), 8), random_basis, min(r, 2)),
+        Subject(queries.ScoreCounts(D, min(r, 2), 8, groups=3), random_basis, min(r, 2)),
+        Subject(queries.FourthMoment(D, r), random_basis, r),
+        Subject(queries.AngleCounts(D, 2 * r, 36), hard_rows.random_directions, r),
+        Subject(queries.GeometricMedian(D), hard_rows.random_centre, r),
+        Subject(queries.MedianCost(D), hard_rows.random_centre, r),
+        Subject(queries.ColumnCounts.of(D, _EDGES, columns=(1, D - 1)), nowhere, r),
     ]
 
 
@@ -167,28 +137,22 @@ def _ways(subject: Subject) -> dict[str, AddsUp]:
     # A query that takes rows of any length is asked of rows as they are.
     of = MemoryRows.prepare if getattr(query, "needs_bound", True) else MemoryRows.of
 
-    def passes(table: Stored, point: FloatArray) -> FloatArray:
+    def summed(asked: Any, table: Stored, point: FloatArray) -> FloatArray:
         with np.errstate(all="ignore"):
-            return of(table).add(query, point, None)
+            return of(table).add(asked, point, None)
 
-    def blocks(table: Stored, point: FloatArray) -> FloatArray:
-        with np.errstate(all="ignore"):
-            return of(table).add(_ByBlocks(query), point, None)
-
-    ways: dict[str, AddsUp] = {"blocks": blocks}
+    ways: dict[str, AddsUp] = {"blocks": partial(summed, _by_blocks(query))}
+    if type(query) in (Glad, Curvature, CurvatureMatrix, queries.SecondMoment):
+        filled = hard_rows.with_filled_cells
+        ways["filled rows"] = lambda X, at: filled(X, at, subject.r).add(query, at, None)
     point = subject.points(np.random.default_rng(0), query.D, subject.r)
     shorter = any(hasattr(query, name) for name in ("measure", "add_cells"))
     if shorter or query.terms(point, np.zeros(query.shape)) is not None:
-        ways["passes"] = passes
+        ways["passes"] = partial(summed, query)
     parts = _pass_of_three(query)
     if parts:
-
-        def joint(table: Stored, point: FloatArray) -> FloatArray:
-            with np.errstate(all="ignore"):
-                total = MemoryRows.prepare(table).add(Joint(parts), point, None)
-            return Joint(parts).split(total)[parts.index(query)]
-
-        ways["joint passes"] = joint
+        joint, place = Joint(parts), parts.index(query)
+        ways["joint passes"] = lambda *given: joint.split(summed(joint, *given))[place]
     if type(query) in (Glad, Reaper) and not isfinite(getattr(query, "cut", np.inf)):
         ways["loop"] = lambda table, point: _by_loop(query, subject.r, table, point)
     return ways
@@ -204,29 +168,15 @@ def _pass_of_three(query: Query) -> tuple[Query, ...]:
     return (gradient, Curvature(*facts), CurvatureMatrix(*facts))
 
 
-@dataclass(frozen=True, slots=True)
-class _ByBlocks:
-    """A query without its compiled run of blocks."""
-
-    query: Query
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.query.shape
-
-    @property
-    def norm_bound(self) -> float:
-        return self.query.norm_bound
-
-    @property
-    def needs_bound(self) -> bool:
-        return getattr(self.query, "needs_bound", True)
-
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
-        self.query.add_block(XT, point, out)
-
-    def terms(self, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        return None
+def _by_blocks(query: Query) -> Any:
+    """Return a query without its compiled run of blocks."""
+    return SimpleNamespace(
+        shape=query.shape,
+        norm_bound=query.norm_bound,
+        needs_bound=getattr(query, "needs_bound", True),
+        add_block=query.add_block,
+        terms=lambda point, out: None,  # noqa: ARG005
+    )
 
 
 def _by_loop(query: Query, r: int, table: Stored, point: FloatArray) -> FloatArray:
@@ -284,11 +234,8 @@ def search_sensitivity(
     True
     """
     every = [subject] if subject is not None else [*subjects(7, 2), *subjects(20, 3)]
-    names = list(STORAGES) if storages is None else list(storages)
-    unknown = [name for name in names if not is_word_of(name, STORAGES)]
-    if unknown:
-        msg = f"Unknown storage {described(unknown[0])}; known: {', '.join(map(repr, STORAGES))}."
-        raise ValueError(msg)
+    wanted = STORAGES if storages is None else storages
+    names = [checked_choice("storages", name, STORAGES) for name in wanted]
     found = []
     for tried in every:
         ways = _ways(tried)
@@ -382,8 +329,8 @@ def _sets_apart(
         limits.append(event.sensitivity(relation))  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
         units = _units(query)
-        gaps = [float(np.linalg.norm(np.ravel(x - here) * units)) for x in (more, other)]
-    return np.array([_over(gap, limit) for gap, limit in zip(gaps, limits, strict=True)])
+        gaps = np.array([np.linalg.norm(np.ravel(x - here) * units) for x in (more, other)])
+    return np.where(np.isfinite(gaps), gaps / limits, np.inf)
 
 
 def _units(query: Query) -> FloatArray:
@@ -392,7 +339,3 @@ def _units(query: Query) -> FloatArray:
     Symmetric noise, for example, shows the upper triangle alone, and shows it twice.
     """
     return np.asarray(np.sqrt(query.noise.precision)).ravel()
-
-
-def _over(gap: float, limit: float) -> float:
-    return gap / limit if isfinite(gap) else np.inf

@@ -25,17 +25,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     rich_markup_mode=None,  # a wrong option is then one plain sentence too, not a box
 )
-app.command()(demo)
-app.command()(fit)
-app.command()(plan)
-app.command()(check)
-app.command()(show)
-app.command()(transform)
-app.command()(audit)
-app.command()(report)
-app.command()(key)
-app.command()(convert)
-app.command()(reproduce)
+for each in (demo, fit, plan, check, show, transform, audit, report, key, convert, reproduce):
+    app.command()(each)
 app.add_typer(budget, name="budget")
 
 

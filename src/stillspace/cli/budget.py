@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from stillspace.cli.console import UsageError, command, out, out_json, say
+from stillspace._files import write_atomically
+from stillspace.cli.console import command, json_text, out, out_json, say
+from stillspace.cli.options import JsonFlag
 
 if TYPE_CHECKING:
     from stillspace.privacy import Budget
@@ -52,18 +53,10 @@ def create(
     from stillspace.privacy import Budget  # noqa: PLC0415  (SciPy; --help need not wait)
 
     if ledger.exists():
-        msg = f"{ledger} exists; a ledger's terms never change: use another file."
-        raise UsageError(msg)
-    options: dict[str, Any] = {"kind": kind, "neighboring_relation": relation}
-    made = Budget(
-        ledger,
-        epsilon,
-        delta,
-        orders=order or None,
-        rows_per_person=rows_per_person,
-        mode="create",
-        **options,
-    )
+        raise ValueError(f"{ledger} exists; a ledger's terms never change: use another file.")
+    facts: dict[str, Any] = {"kind": kind, "orders": order or None}
+    facts |= {"neighboring_relation": relation, "rows_per_person": rows_per_person}
+    made = Budget(ledger, epsilon, delta, mode="create", **facts)
     say("Made:", str(made))
 
 
@@ -74,7 +67,7 @@ def show(
     head: Annotated[
         str, typer.Option(help="A head noted earlier: check that nothing up to it is gone.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Show what was charged and what is left; every look checks the chain of entries.
 
@@ -92,8 +85,7 @@ def show(
         return
     say("Ledger:", str(found))
     out(_bar(found.spent()))
-    entries = found.entries()
-    if entries:
+    if found.entries():
         out(_table(found))
     if rights := found.rights.all():
         resumed = sum(right.resumed for right in rights)
@@ -133,13 +125,10 @@ def export(
     Example:
       stillspace budget export ledger.db --out ledger.json
     """
-    from stillspace._files import write_atomically  # noqa: PLC0415
     from stillspace.privacy import Budget  # noqa: PLC0415
 
-    found = Budget(ledger)
-    content = _content(found)
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    write_atomically(file, (text + "\n").encode())
+    content = _content(Budget(ledger))
+    write_atomically(file, json_text(content).encode())
     say("Written:", f"{len(content['entries'])} entries to {file}.")
 
 
@@ -183,7 +172,7 @@ def _bar(spent: float) -> str:
 def _table(found: Budget) -> Table:
     table = Table("fit", "time (UTC)", "algorithm", "relation", "note")
     table.add_column("part of the budget", justify="right")
-    for entry, share in zip(found.entries(), found.shares(), strict=False):
+    for entry, share in zip(found.entries(), found.shares(), strict=True):
         when = entry.time.removesuffix("+00:00").replace("T", " ")
         cells = (str(entry.number), when, entry.name, entry.neighboring_relation, entry.note)
         table.add_row(*cells, f"{100 * share:.3g} %")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from stillspace.cli.console import DataError, out, say
+from stillspace.cli.console import out, say
 from stillspace.cli.data import Format, ReadTable, read_table
-from stillspace.exceptions import DataFileError
+from stillspace.rows.sources.dialect import NoNumberError
 
 LEAST_ROWS_OF_IDS = 20
 MOST_COLUMNS = 12
@@ -51,12 +51,11 @@ def _without_texts(file: Path, asked: Format) -> tuple[ReadTable, list[str]]:
     while True:
         try:
             return read_table(file, asked), texts
-        except DataError as error:
-            column = getattr(error.__context__, "column", "")
-            if not isinstance(error.__context__, DataFileError) or not column or column in texts:
+        except NoNumberError as error:
+            if not error.column or error.column in texts:
                 raise
-            texts.append(column)
-            asked = replace(asked, drop=(*asked.drop, column))
+            texts.append(error.column)
+            asked = replace(asked, drop=(*asked.drop, error.column))
 
 
 def _cells(table: ReadTable) -> Any:
@@ -83,7 +82,7 @@ def _spread(X: Any) -> Any:
     if not len(X):
         return np.zeros(X.shape[1])
     with np.errstate(all="ignore"):
-        low, high = np.nan_to_num(np.nanquantile(X, [0.1, 0.9], axis=0)) if len(X) else (0.0, 0.0)
+        low, high = np.nan_to_num(np.nanquantile(X, [0.1, 0.9], axis=0))
         full = np.nan_to_num(np.nanmax(X, axis=0) - np.nanmin(X, axis=0))
     return np.where(high > low, high - low, full)
 

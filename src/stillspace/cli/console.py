@@ -7,30 +7,21 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Any, get_type_hints
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stillspace.exceptions import BudgetError
-
-if TYPE_CHECKING:
-    from stillspace.privacy import Guarantee
-
-P = ParamSpec("P")
+from stillspace._files import write_atomically
+from stillspace.exceptions import BudgetError, DataFileError
 
 USAGE, FAILURE = 2, 1
 """Exit codes: what was asked for cannot be done; or something else went wrong."""
-
-
-class UsageError(ValueError):
-    """The command was called with something that it cannot do."""
-
-
-class DataError(ValueError):
-    """A file does not hold what it should. The message never shows what it does hold."""
 
 
 def out(text: Any) -> None:
@@ -39,9 +30,20 @@ def out(text: Any) -> None:
     Console(highlight=False, soft_wrap=isinstance(text, str)).print(text, markup=False)
 
 
+def json_text(value: Any) -> str:
+    """Return JSON, with a line end."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def out_json(value: Any) -> None:
     """Print JSON and nothing else, so that another program can read it."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(value))
+
+
+def save(label: str, path: Path, content: bytes) -> None:
+    """Write a file in one step, and say where it is."""
+    write_atomically(path, content)
+    say(label, str(path))
 
 
 @contextmanager
@@ -70,41 +72,61 @@ def say(label: str, text: str, style: str = "bold") -> None:
     console.print(f"[{style}]{escape(label)}[/]  {escape(text)}", soft_wrap=True)
 
 
-def say_guarantee(label: str, guarantee: Guarantee) -> None:
-    """Print a guarantee in words: the promise, then what it rests on and leaves out, as a list."""
-    promise, *assumptions = str(guarantee).split("\n")
-    say(label, promise)
-    for line in assumptions:
+def say_list(label: str, text: str) -> None:
+    """Print a labelled sentence, and the lines below it as they are."""
+    first, *lines = text.split("\n")
+    say(label, first)
+    for line in lines:
         out(line)
 
 
-def command(function: Callable[P, None]) -> Callable[P, None]:
+def command(function: Callable[..., None]) -> Callable[..., None]:
     """Make a function a command: expected errors become a sentence and an exit code.
 
-    The estimators' warnings become one line each. All others are switched off: NumPy's, for
-    example, would tell what is in the rows.
+    A parameter whose type is a dataclass becomes one option per field. The estimators' warnings
+    become one line each. All others are switched off: NumPy's, for example, would tell what is in
+    the rows.
     """
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {n: kind for n, kind in hints.items() if is_dataclass(kind)}
 
     @wraps(function)
-    def run_command(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run_command(**given: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             try:
-                function(*args, **kwargs)
+                for name, kind in groups.items():
+                    given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+                function(**given)
             except BrokenPipeError:  # the reader of our output went away: typer ends quietly
                 raise
-            except (DataError, BudgetError) as error:
+            except (DataFileError, BudgetError, ImportError) as error:
                 _fail(str(error), FAILURE)
             except (ValueError, TypeError) as error:  # NotAccountedError is a ValueError
                 _fail(str(error), USAGE)
             except OSError as error:
                 _fail(_os_sentence(error), FAILURE)
-            except ModuleNotFoundError as error:
-                _fail(str(error), FAILURE)
 
+    options = list(_options(function, hints, groups))
+    vars(run_command)["__signature__"] = Signature(options)
+    run_command.__annotations__ = {option.name: option.annotation for option in options}
     return run_command
+
+
+def _options(
+    function: Callable[..., None], hints: dict[str, Any], groups: dict[str, Any]
+) -> Iterator[Parameter]:
+    """Yield the parameters of a command, the fields of a dataclass in place of one that is it."""
+    for parameter in signature(function).parameters.values():
+        if parameter.name not in groups:
+            yield parameter.replace(annotation=hints[parameter.name], kind=Parameter.KEYWORD_ONLY)
+            continue
+        kinds = get_type_hints(groups[parameter.name], include_extras=True)
+        for f in fields(groups[parameter.name]):
+            kind = Parameter.KEYWORD_ONLY
+            yield Parameter(f.name, kind, default=f.default, annotation=kinds[f.name])
 
 
 def _fail(sentence: str, code: int) -> None:

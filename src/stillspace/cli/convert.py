@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from stillspace.cli.console import DataError, UsageError, command, say
+from stillspace._checks import checked_bytes
+from stillspace.cli.console import command, say
 
 _TEXT = (".csv", ".tsv", ".gz")
 
@@ -36,34 +37,14 @@ def convert(
     ends = source.suffix.lower(), target.suffix.lower()
     text = ends[0] in _TEXT and ends[1] == ".parquet"
     if not text and ends != (".bed", ".bed"):
-        msg = (
-            "convert takes FILE.bed and NEW.bed, or a text file (.csv, .tsv, .gz) and NEW.parquet."
-        )
-        raise UsageError(msg)
+        msg = "convert takes FILE.bed and NEW.bed, or a .csv, .tsv or .gz file and NEW.parquet."
+        raise ValueError(msg)
     # Only here: libraries take a while to import, and --help need not wait for them.
-    from stillspace._checks import checked_bytes  # noqa: PLC0415
-    from stillspace.exceptions import DataFileError  # noqa: PLC0415
-
-    try:
-        size = checked_bytes("--memory", memory, 2**20)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    try:
-        new = _from_text(source, target) if text else _from_bed(source, target, size)
-    except DataFileError as error:
-        raise DataError(str(error)) from None
-    say("Written:", f"{new}{'' if text else ', with its .bim and .fam'}; fit it by its path.")
-
-
-def _from_text(source: Path, target: Path) -> Path:
     from stillspace.rows.sources.files import stamp_of  # noqa: PLC0415
+    from stillspace.rows.sources.plink import rewritten  # noqa: PLC0415
     from stillspace.rows.sources.text import to_parquet  # noqa: PLC0415
 
+    size = checked_bytes("--memory", memory, 2**20)
     stamp_of(str(source))  # one sentence if it is not there
-    return to_parquet(source, target)
-
-
-def _from_bed(source: Path, target: Path, size: int) -> Path:
-    from stillspace.rows.sources.plink import rewritten  # noqa: PLC0415
-
-    return rewritten(source, target, size)
+    new = to_parquet(source, target) if text else rewritten(source, target, size)
+    say("Written:", f"{new}{'' if text else ', with its .bim and .fam'}; fit it by its path.")

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from stillspace.cli.console import DataError, UsageError, progress
+from stillspace.cli.console import progress
 from stillspace.exceptions import DataFileError
-
-if TYPE_CHECKING:
-    from stillspace.rows.sources.text import TextSource
 
 STDIN = "-"
 TEXT = (".csv", ".tsv", ".txt", ".tab", ".csv.gz", ".tsv.gz", ".txt.gz", ".tab.gz")
 _ARROW = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
 
-# Options that fit, transform and check share, in the order of --help.
 DataFile = Annotated[
     Path,
     typer.Argument(
@@ -29,33 +25,61 @@ DataFile = Annotated[
         "standard input. One row per line.",
     ),
 ]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(help="Columns to read, by name or by number from 1, with commas. Default: all."),
-]
-Drop = Annotated[
-    list[str] | None, typer.Option(help="Columns to leave out, by name or number, with commas.")
-]
-Id = Annotated[
-    str | None, typer.Option("--id", help="The column that names a person. It is left out.")
-]
-Label = Annotated[
-    str | None, typer.Option(help="A column that says what a row is. It is left out.")
-]
-Header = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Does the first line hold names? Default: look at it, and keep no name.",
-    ),
-]
-Delimiter = Annotated[
-    str | None, typer.Option(help="Between cells; 'tab' for tabulators. Default: look.")
-]
-Decimal = Annotated[str | None, typer.Option(help="Decimal mark, . or a comma. Default: look.")]
-Encoding = Annotated[
-    str | None, typer.Option(help="Such as latin-1. Default: UTF-8, or what the file says.")
-]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of every command that reads a table."""
+
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns to read, by name or by number from 1, with commas. Default: all."
+        ),
+    ] = None
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Columns to leave out, by name or number, with commas.")
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column that names a person. It is left out.")
+    ] = None
+    label: Annotated[
+        str | None, typer.Option(help="A column that says what a row is. It is left out.")
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Does the first line hold names? Default: look at it, and keep no name.",
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between cells; 'tab' for tabulators. Default: look.")
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal mark, . or a comma. Default: look.")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option(help="Such as latin-1. Default: UTF-8, or what the file says.")
+    ] = None
+
+    def format(self) -> Format:
+        """Return what the options say; what needs no file is checked."""
+        if self.decimal not in (None, ".", ","):
+            raise ValueError(f"--decimal must be . or a comma, got {self.decimal[:20]!r}.")
+        given = self.delimiter
+        delimiter = "\t" if given is not None and given.lower() in ("tab", "\\t") else given
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise ValueError(f"--delimiter must be one character or 'tab', got {delimiter[:20]!r}.")
+        return Format(
+            _split(self.columns) if self.columns else None,
+            _split(self.drop or ()),
+            tuple(name for name in (self.id_column, self.label) if name is not None),
+            self.header,
+            delimiter,
+            self.decimal,
+            self.encoding,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +94,6 @@ class Format:
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        columns: Sequence[str] | None,
-        drop: Sequence[str] | None,
-        id_column: str | None,
-        label: str | None,
-        header: bool | None,
-        delimiter: str | None,
-        decimal: str | None,
-        encoding: str | None,
-    ) -> Format:
-        """Check what needs no file."""
-        if decimal not in (None, ".", ","):
-            msg = f"--decimal must be . or a comma, got {decimal[:20]!r}."
-            raise UsageError(msg)
-        return cls(
-            None if not columns else _split(columns),
-            _split(drop or ()),
-            tuple(name for name in (id_column, label) if name is not None),
-            header,
-            _delimiter(delimiter),
-            decimal,
-            encoding,
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,21 +114,10 @@ def _split(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
 
 
-def _delimiter(text: str | None) -> str | None:
-    if text is None:
-        return None
-    delimiter = "\t" if text.lower() in ("tab", "\\t") else text
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        msg = f"--delimiter must be one character or 'tab', got {text[:20]!r}."
-        raise UsageError(msg)
-    return delimiter
-
-
 def check_there(file: Path) -> None:
     """Refuse a file that is not there; a folder of parts and standard input are allowed."""
     if str(file) != STDIN and not file.exists() and not Path(str(file).split("::")[0]).exists():
-        msg = f"{file} is not there; check the path."
-        raise UsageError(msg)
+        raise ValueError(f"{file} is not there; check the path.")
 
 
 def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
@@ -139,23 +126,16 @@ def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
     try:
         if str(file) == STDIN or name.endswith(TEXT):
             return _text(file, asked, hidden)
-        _check_text_options(file, asked)
+        if {asked.header, asked.delimiter, asked.decimal, asked.encoding} != {None}:
+            options = "--header, --delimiter, --decimal and --encoding"
+            msg = f"{options} are for text files, and {file.name} is none; leave them out."
+            raise ValueError(msg)
         if name.endswith(_ARROW):
             return _arrow(file, asked)
-        _check_known(file, name)
         return _other(file, asked, name, hidden)
     except DataFileError as error:
-        raise DataError(_with_remedy(error)) from None
-    except ImportError as error:
-        raise DataError(str(error)) from None
-
-
-def _check_known(file: Path, name: str) -> None:
-    from stillspace.rows.sources.opening import SUFFIXES  # noqa: PLC0415
-
-    if not file.is_dir() and not name.endswith((*SUFFIXES, ".npz")):
-        msg = f"{file} has no format that can be read; save the table as .csv, .parquet or .npy."
-        raise DataFileError(msg)
+        error.args = (_with_remedy(error),)
+        raise
 
 
 def _with_remedy(error: DataFileError) -> str:
@@ -174,22 +154,9 @@ def _with_remedy(error: DataFileError) -> str:
 def _text(file: Path, asked: Format, hidden: bool) -> ReadTable:
     from stillspace.rows.sources.text import open_text  # noqa: PLC0415  (pyarrow is slow to load)
 
-    given: Any = file
-    if str(file) == STDIN:
-        given = _NamedInput()
+    given: Any = _NamedInput() if str(file) == STDIN else file
     with progress(f"Reading {given}", quiet=True) as advance:
-        found: TextSource = open_text(
-            given,
-            delimiter=asked.delimiter or ("\t" if file.name.startswith(".tsv") else None),
-            decimal=asked.decimal,
-            header=asked.header,
-            encoding=asked.encoding,
-            columns=asked.columns,
-            drop=asked.drop,
-            texts=asked.texts,
-            hidden=hidden,
-            progress=advance,
-        )
+        found = open_text(given, **asdict(asked), hidden=hidden, progress=advance)
     return ReadTable(found.X, found.names, found.texts, found.dialect)
 
 
@@ -203,14 +170,6 @@ class _NamedInput:
 
     def __str__(self) -> str:
         return self.name
-
-
-def _check_text_options(file: Path, asked: Format) -> None:
-    given = (asked.header, asked.delimiter, asked.decimal, asked.encoding)
-    if any(value is not None for value in given):
-        options = "--header, --delimiter, --decimal and --encoding"
-        msg = f"{options} are for text files, and {file.name} is none; leave them out."
-        raise UsageError(msg)
 
 
 def _places(names: Sequence[str] | None, width: int, file: Path) -> Callable[[str], int]:
@@ -231,8 +190,7 @@ def _chosen(asked: Format, names: Sequence[str] | None, width: int, file: Path) 
     wanted = range(width) if asked.columns is None else [place(c) for c in asked.columns]
     chosen = [j for j in dict.fromkeys(wanted) if j not in out]
     if len(chosen) < 2:
-        msg = f"{file} has {len(chosen)} columns to read; at least two are needed."
-        raise DataFileError(msg)
+        raise DataFileError(f"{file} has {len(chosen)} columns to read; at least two are needed.")
     return chosen
 
 
@@ -287,7 +245,11 @@ def _other(file: Path, asked: Format, name: str, hidden: bool) -> ReadTable:
     import numpy as np  # noqa: PLC0415
 
     from stillspace.rows.sources import open_source  # noqa: PLC0415
+    from stillspace.rows.sources.opening import SUFFIXES  # noqa: PLC0415
 
+    if not file.is_dir() and not name.endswith((*SUFFIXES, ".npz")):
+        msg = f"{file} has no format that can be read; save the table as .csv, .parquet or .npy."
+        raise DataFileError(msg)
     source: Any = _npz(file) if name.endswith(".npz") else open_source(file, hidden=hidden)
     names = getattr(source, "names", None)
     if asked.columns is None and not asked.drop and not asked.texts:
@@ -315,8 +277,7 @@ def _npz(file: Path) -> Any:
         msg = f"{file} is no readable NumPy archive of numbers; write the file again."
         raise DataFileError(msg) from None
     if "about" in names:
-        msg = f"{file} is a model file, not a table; give the rows."
-        raise DataFileError(msg)
+        raise DataFileError(f"{file} is a model file, not a table; give the rows.")
     if len(names) != 1 and "X" not in names:
         msg = f"{file} holds {len(names)} arrays; give a file with one array, or one called X."
         raise DataFileError(msg)

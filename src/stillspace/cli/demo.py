@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from stillspace.cli.console import command, out, out_json, say, say_guarantee
+from stillspace.cli.console import command, out, out_json, say, say_list
+from stillspace.cli.options import JsonFlag
 
 
 @command
@@ -19,7 +20,7 @@ def demo(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the synthetic rows. The noise is never seeded.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Fit made-up rows, three in ten of them wrong, with and without privacy; draw what happens.
 
@@ -49,6 +50,6 @@ def demo(
         cells = ("yes" if private else "no", epsilon, f"{fit.error:.2g}", f"{fit.angle:.2f}°")
         table.add_row(fit.name, *cells)
     out(table)
-    say_guarantee("Guarantee of PrivateRobustPCA:", outcome.guarantee)
+    say_list("Guarantee of PrivateRobustPCA:", str(outcome.guarantee))
     path = write_picture(outcome, out_dir)
     say("Picture:", str(path))

@@ -8,99 +8,85 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stillspace.cli.console import DataError, UsageError, command, out_json, say
-from stillspace.cli.data import (
-    Columns,
-    DataFile,
-    Decimal,
-    Delimiter,
-    Drop,
-    Encoding,
-    Format,
-    Header,
-    Id,
-    Label,
-    ReadTable,
-    check_there,
-    read_table,
-)
-from stillspace.cli.describe import facts_of, say_model
+from stillspace._checks import checked_choice, checked_positive, checked_words
+from stillspace._files import check_writable
+from stillspace.cli.console import command, out_json, say
+from stillspace.cli.data import DataFile, ReadTable, TableOptions, check_there, read_table
 from stillspace.cli.options import (
-    AlgorithmOption,
-    BatchSizeOption,
-    BudgetOption,
-    CenterOption,
-    ComponentsOption,
-    DeltaOption,
-    EpsilonOption,
-    ForceOption,
-    GroupsOption,
-    JournalOption,
-    KeyOption,
-    LabelValueOption,
-    ModelOption,
-    NIterOption,
-    PublicSizeOption,
-    RadiusOption,
-    RelationOption,
-    RowsPerPersonOption,
-    ScaleOption,
-    SketchOption,
-    SummaryOption,
-    WithoutPrivacyOption,
+    ForceFlag,
+    JsonFlag,
+    PrivateOptions,
     check_count,
     check_loss,
-    check_positive,
+    check_new,
     check_public_size,
-    check_word,
-    numbers,
     per_column,
     whole_number,
+    words_or_numbers,
 )
+from stillspace.cli.show import facts_of, say_model
+from stillspace.exceptions import DataFileError
 
 if TYPE_CHECKING:
     from stillspace.models import Model
-    from stillspace.privacy import Budget
-
-
-_CENTERS = ("auto", "private", "pairs", "median")
 
 
 @command
 def fit(
     file: DataFile,
     *,
-    components: ComponentsOption,
-    model: ModelOption,
-    epsilon: EpsilonOption = None,
-    delta: DeltaOption = None,
-    relation: RelationOption = "replace-one",
-    public_size: PublicSizeOption = None,
-    rows_per_person: RowsPerPersonOption = 1,
-    budget: BudgetOption = None,
-    journal: JournalOption = None,
-    without_privacy: WithoutPrivacyOption = False,
-    algorithm: AlgorithmOption = "auto",
-    n_iter: NIterOption = None,
-    batch_size: BatchSizeOption = None,
-    groups: GroupsOption = "leave-out",
-    center: CenterOption = "auto",
-    radius: RadiusOption = None,
-    sketch: SketchOption = "auto",
-    summary: SummaryOption = None,
-    label_value: LabelValueOption = None,
-    scale: ScaleOption = "auto",
-    columns: Columns = None,
-    drop: Drop = None,
-    id_column: Id = None,
-    label: Label = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    force: ForceOption = False,
-    key: KeyOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
+    components: Annotated[
+        str, typer.Option("--components", "-r", help="Dimension of the subspace, or auto.")
+    ],
+    model: Annotated[
+        Path, typer.Option("--out", "-o", metavar="MODEL.npz", help="File for the fitted model.")
+    ],
+    private: PrivateOptions,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep every answer here, so that the same command goes on if it is killed; a "
+            "private fit needs --budget.",
+        ),
+    ] = None,
+    without_privacy: Annotated[
+        bool,
+        typer.Option(
+            "--without-privacy", help="Fit RobustPCA: robust, but the model may give rows away."
+        ),
+    ] = False,
+    algorithm: Annotated[
+        str, typer.Option(help="A named algorithm; a wrong name lists them.")
+    ] = "auto",
+    n_iter: Annotated[
+        int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Rows per step, for the stochastic algorithms.")
+    ] = None,
+    center: Annotated[
+        str,
+        typer.Option(
+            help="auto finds the centre privately if the table is large enough; private, pairs or "
+            "median; none for 0; or public numbers: one, or one per column, with commas."
+        ),
+    ] = "auto",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="auto finds the spread of every column privately if the table is large enough "
+            "(with --without-privacy: mad); private; none for 1; or public numbers: one, or one "
+            "per column, with commas."
+        ),
+    ] = "auto",
+    options: TableOptions,
+    force: ForceFlag = False,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="KEY", help="Sign the model file (see stillspace key)."),
+    ] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
@@ -113,122 +99,100 @@ def fit(
       stillspace fit rows.parquet -r 3 --epsilon 2 --budget ledger.db --key secret.key -o model.npz
       zcat rows.csv.gz | stillspace fit - -r 2 --without-privacy -o model.npz
     """
-    private: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "neighboring_relation": relation,
-        "public_size": public_size,
-        "rows_per_person": rows_per_person,
-        "budget": budget,
-        "radius": radius,
-        "sketch": sketch,
-        "summaries": tuple(summary or ()),
-        "labels": tuple(label_value) if label_value else None,
-        "groups": groups,
-    }
     # What needs no library comes first, then what needs no table, then what needs its columns.
     _check_promise(private, without_privacy)
-    check_loss(epsilon, delta)
-    check_public_size(relation, public_size)
-    check_count("--rows-per-person", rows_per_person)
+    _check_private(private)
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
-    check_positive("--radius", radius)
-    check_word("--groups", groups, ("leave-out", "keep"))
-    if journal is not None and budget is None and not without_privacy:
-        msg = "--journal needs --budget: the ledger counts what was published."
-        raise UsageError(msg)
-    private["sketch"] = _sketch(sketch)
+    if journal is not None and private.budget is None and not without_privacy:
+        raise ValueError("--journal needs --budget: the ledger counts what was published.")
+    centers = ("auto", "pairs", "median") if without_privacy else _CENTERS
+    found_center = words_or_numbers("--center", center, centers)
+    scales = ("auto", "mad") if without_privacy else ("auto", "private")
+    found_scale = words_or_numbers("--scale", scale, scales, positive=True)
+    if without_privacy and scale == "auto":
+        found_scale = "mad"
     common: dict[str, Any] = {
         "n_components": whole_number("--components", components, ("auto",), 1),
         "algorithm": algorithm,
         "batch_size": batch_size,
         "journal": journal,
-        "center": _center(center, without_privacy),
-        "scale": _scale(scale, without_privacy),
     }
-    asked = Format.of(columns, drop, id_column, label, header, delimiter, decimal, encoding)
+    sketch = whole_number("--sketch", private.sketch, ("auto", "none"), 2)
+    asked = options.format()
     _check_files(file, model, force)
-    _check_key(key)
-    _check_words(algorithm, private["summaries"], without_privacy)
-    _check_labels(private, label)
-    private["budget"] = _ledger(budget)
-    hidden = relation == "add-or-remove-one"
+    _check_words(algorithm, private, without_privacy, key)
+    if private.labels and (options.label is None or "scores" not in (private.summaries or ())):
+        raise ValueError("--label-value needs --label COLUMN and --summary scores.")
+    own = _private_parameters(private, sketch)
+    hidden = private.neighboring_relation == "add-or-remove-one"
     table = read_table(file, asked, hidden=hidden)
-    if not hidden:  # the number of rows is public
-        _check_rows(file, table)
-    for name in ("center", "scale"):
-        if not isinstance(common[name], str):
-            common[name] = per_column(f"--{name}", common[name], table.n_columns)
-    y = None if private["labels"] is None else _labels(table, label)
-    fitted = _fitted(table, y, common, n_iter, None if without_privacy else private)
+    rows = int(table.X.shape[0])
+    if not hidden and rows < 2:  # the number of rows is public
+        msg = f"{file} has {rows} row{'s' if rows != 1 else ''}; a fit needs at least two."
+        raise DataFileError(msg)
+    common["center"] = per_column("--center", found_center, table.n_columns)
+    common["scale"] = per_column("--scale", found_scale, table.n_columns)
+    y = _labels(table, options.label) if private.labels else None
+    fitted = _fitted(table, y, common, n_iter, None if without_privacy else own)
     _report(fitted, _stored(fitted, model, key), as_json)
 
 
-def _check_rows(file: Path, table: ReadTable) -> None:
-    rows = int(table.X.shape[0])
-    if rows < 2:
-        msg = f"{file} has {rows} row{'s' if rows != 1 else ''}; a fit needs at least two."
-        raise DataError(msg)
+_CENTERS = ("auto", "private", "pairs", "median")
 
 
-def _check_labels(private: dict[str, Any], label: str | None) -> None:
-    """Refuse labels that no map would show, before the table is read."""
-    if private["labels"] is None:
-        return
-    if label is None or "scores" not in private["summaries"]:
-        msg = "--label-value needs --label COLUMN and --summary scores."
-        raise UsageError(msg)
+def _check_promise(private: PrivateOptions, without_privacy: bool) -> None:
+    """Refuse a fit that is private in name only, or of which nobody said which it is."""
+    if not without_privacy and private.epsilon is None:
+        raise ValueError("Give --epsilon, the privacy loss to spend, or --without-privacy.")
+    if without_privacy and private != PrivateOptions():
+        raise ValueError(
+            "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
+            "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups, --summary "
+            "and --label-value."
+        )
+
+
+def _check_private(private: PrivateOptions) -> None:
+    check_loss(private.epsilon, private.delta)
+    check_public_size(private.neighboring_relation, private.public_size)
+    check_count("--rows-per-person", private.rows_per_person)
+    if private.radius is not None:
+        checked_positive("--radius", private.radius)
+    checked_choice("--groups", private.groups, ("leave-out", "keep"))
+
+
+def _private_parameters(private: PrivateOptions, sketch: int | str) -> dict[str, Any]:
+    """Return the parameters of `PrivateRobustPCA`; a ledger is opened."""
+    from stillspace.privacy import Budget  # noqa: PLC0415
+
+    return {
+        **vars(private),
+        "sketch": None if sketch == "none" else sketch,
+        "summaries": tuple(private.summaries or ()),
+        "labels": tuple(private.labels) if private.labels else None,
+        "budget": None if private.budget is None else Budget(private.budget, mode="open"),
+    }
 
 
 def _labels(table: ReadTable, label: str | None) -> list[str]:
     """Return the label of every row."""
     if label not in table.texts:
         msg = "--label-value needs a file with named columns, one of which is given by --label."
-        raise UsageError(msg)
+        raise ValueError(msg)
     return table.texts[label]
-
-
-def _check_promise(private: dict[str, Any], without_privacy: bool) -> None:
-    """Refuse a fit that is private in name only, or of which nobody said which it is."""
-    if not without_privacy:
-        if private["epsilon"] is None:
-            msg = "Give --epsilon, the privacy loss to spend, or --without-privacy."
-            raise UsageError(msg)
-        return
-    usual = {
-        "neighboring_relation": "replace-one",
-        "rows_per_person": 1,
-        "sketch": "auto",
-        "summaries": (),
-        "groups": "leave-out",
-    }
-    if any(value != usual.get(name) for name, value in private.items()):
-        msg = (
-            "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups and "
-            "--summary."
-        )
-        raise UsageError(msg)
 
 
 def _check_files(file: Path, model: Path, force: bool) -> None:
     """Refuse what could not be stored in the end, before any privacy is spent."""
-    from stillspace._files import check_writable  # noqa: PLC0415
-
     check_there(file)
     if model.suffix != ".npz":
-        msg = f"--out must end in .npz, got {model.name!r}."
-        raise UsageError(msg)
+        raise ValueError(f"--out must end in .npz, got {model.name!r}.")
     if not model.parent.is_dir():
-        msg = f"The folder {model.parent} is not there; make it first."
-        raise UsageError(msg)
+        raise ValueError(f"The folder {model.parent} is not there; make it first.")
     if model.exists() and (model.is_dir() or (file.exists() and model.samefile(file))):
-        msg = f"{model} cannot be the model file: it is a folder or the data itself."
-        raise UsageError(msg)
-    if model.exists() and not force:
-        msg = f"{model} exists; give another --out, or --force to replace it."
-        raise UsageError(msg)
+        raise ValueError(f"{model} cannot be the model file: it is a folder or the data itself.")
+    check_new(model, force)
     try:
         check_writable(model)
     except OSError as error:
@@ -236,55 +200,18 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
         raise OSError(error.errno, msg) from error
 
 
-def _check_key(key: Path | None) -> None:
-    """Refuse a key that cannot be read, before any privacy is spent."""
-    if key is not None:
-        from stillspace._model_files import read_key  # noqa: PLC0415
-
-        read_key(key)
-
-
-def _check_words(algorithm: str, summaries: tuple[str, ...], without_privacy: bool) -> None:
-    """Refuse an unknown algorithm or summary before the table is read."""
-    from stillspace._checks import checked_words  # noqa: PLC0415
+def _check_words(
+    algorithm: str, private: PrivateOptions, without_privacy: bool, key: Path | None
+) -> None:
+    """Refuse an unknown algorithm or summary, or a wrong key, before the table is read."""
+    from stillspace._model_files import read_key  # noqa: PLC0415
     from stillspace.recipes import known_recipe  # noqa: PLC0415
     from stillspace.recipes.fits import SUMMARIES  # noqa: PLC0415
 
+    if key is not None:
+        read_key(key)
     known_recipe(algorithm, private=not without_privacy)
-    checked_words("--summary", summaries, SUMMARIES)
-
-
-def _ledger(path: Path | None) -> Budget | None:
-    if path is None:
-        return None
-    from stillspace.privacy import Budget  # noqa: PLC0415
-
-    return Budget(path, mode="open")
-
-
-def _sketch(text: str) -> int | str | None:
-    wanted = whole_number("--sketch", text, ("auto", "none"), 2)
-    return None if wanted == "none" else wanted
-
-
-def _center(text: str, without_privacy: bool) -> Any:
-    """Return numbers, None for the origin, or how the fit finds its centre."""
-    words = ("auto", "pairs", "median") if without_privacy else _CENTERS
-    if text in words:
-        return text
-    return None if text == "none" else numbers("--center", text, words=(*words, "none"))
-
-
-def _scale(text: str, without_privacy: bool) -> Any:
-    """Return numbers, None for the units of the table, or how the fit finds its scale."""
-    if without_privacy and text in ("auto", "mad"):
-        return "mad"
-    words = ("auto", "mad") if without_privacy else ("auto", "private")
-    if text in words:
-        return text
-    return (
-        None if text == "none" else numbers("--scale", text, words=(*words, "none"), positive=True)
-    )
+    checked_words("--summary", tuple(private.summaries or ()), SUMMARIES)
 
 
 def _fitted(

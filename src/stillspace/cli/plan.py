@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from stillspace.cli.console import command, out_json, say
-from stillspace.cli.options import check_loss, check_relation, check_shape
+from stillspace._checks import checked_bytes
+from stillspace.cli.console import command, out_json, save, say
+from stillspace.cli.options import JsonFlag, check_loss, check_relation, check_shape
+
+
+@dataclass(frozen=True)
+class GuessOptions:
+    """Options with the names that parameters of `predict` have."""
+
+    delta: Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6).")] = None
+    relation: Annotated[str, typer.Option(help="replace-one or add-or-remove-one.")] = "replace-one"
+    inlier_share: Annotated[
+        float, typer.Option(help="Your guess of the share of rows near the subspace.")
+    ] = 0.7
+    inlier_noise: Annotated[
+        float,
+        typer.Option(help="Your guess of how far these are off it, relative to their length."),
+    ] = 0.1
+    inlier_anisotropy: Annotated[
+        float,
+        typer.Option(
+            help="Your guess of the largest over the smallest standard deviation of these within "
+            "the subspace: the weakest direction dominates the error."
+        ),
+    ] = 1.0
+    known_units: Annotated[
+        bool,
+        typer.Option(
+            "--known-units", help="You will give --center and --scale, so no budget finds them."
+        ),
+    ] = False
 
 
 @command
@@ -20,38 +50,15 @@ def plan(
         int, typer.Option("--components", "-r", help="Dimension of the subspace.")
     ],
     epsilon: Annotated[float, typer.Option(help="Privacy loss to spend.")],
-    delta: Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6).")] = None,
-    relation: Annotated[
-        str, typer.Option(help="replace-one or add-or-remove-one.")
-    ] = "replace-one",
-    inlier_share: Annotated[
-        float, typer.Option(help="Your guess of the share of rows near the subspace.")
-    ] = 0.7,
-    inlier_noise: Annotated[
-        float,
-        typer.Option(help="Your guess of how far these are off it, relative to their length."),
-    ] = 0.1,
-    inlier_anisotropy: Annotated[
-        float,
-        typer.Option(
-            help="Your guess of the largest over the smallest standard deviation of these within "
-            "the subspace: the weakest direction dominates the error."
-        ),
-    ] = 1.0,
+    guesses: GuessOptions,
     memory: Annotated[
         str,
         typer.Option(help="Memory for the fit, such as 1GB: it limits the sketch of wide rows."),
     ] = "1GB",
-    known_units: Annotated[
-        bool,
-        typer.Option(
-            "--known-units", help="You will give --center and --scale, so no budget finds them."
-        ),
-    ] = False,
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of words.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Show the plan of a private fit and the error to expect; say when a budget is hopeless.
 
@@ -60,34 +67,20 @@ def plan(
       stillspace plan --rows 5000 --features 20 --components 2 --epsilon 1
     """
     check_shape(rows, features, components)
-    check_loss(epsilon, delta)
-    check_relation(relation)
+    check_loss(epsilon, guesses.delta)
+    check_relation(guesses.relation)
     # Only here: SciPy takes a while to import, and --help need not wait for it.
     from stillspace.prediction import predict  # noqa: PLC0415
     from stillspace.recipes import Facts, make_plan  # noqa: PLC0415
 
-    facts: dict[str, Any] = {"relation": relation}
-    found = predict(
-        rows,
-        features,
-        components,
-        epsilon=epsilon,
-        delta=delta,
-        inlier_share=inlier_share,
-        inlier_noise=inlier_noise,
-        inlier_anisotropy=inlier_anisotropy,
-        known_units=known_units,
-        **facts,
-    )
-    made = make_plan("auto", Facts(rows, features, components, epsilon, found.delta, **facts))
+    shape, relation = (rows, features, components), guesses.relation
+    found = predict(*shape, epsilon=epsilon, **vars(guesses))
+    facts = Facts(*shape, epsilon, found.delta, relation)  # type: ignore[arg-type]
+    made = make_plan("auto", facts)
     if as_json:
-        facts_of_it = {
-            "plan": made.in_words(),
-            "useful": found.useful,
-            "in_words": str(found),
-        }
+        words = {"plan": made.in_words(), "useful": found.useful, "in_words": str(found)}
         numbers = {"error": found.error, "kappa": found.kappa, "private_pca_error": found.pca_error}
-        out_json({**facts_of_it, **numbers, "epsilon": epsilon, "delta": found.delta})
+        out_json({**words, **numbers, "epsilon": epsilon, "delta": found.delta})
         return
     say("Plan:", made.in_words())
     say("Centre and scale:", found.units_in_words)
@@ -100,17 +93,14 @@ def plan(
     if rows < features:
         say("Sketch:", _sketch_in_words(rows, epsilon, found.delta, memory))
     if picture is not None:
-        from stillspace._files import write_atomically  # noqa: PLC0415
+        from stillspace.plots import draw_expected_error  # noqa: PLC0415
         from stillspace.plots._figure import png  # noqa: PLC0415
-        from stillspace.plots.expected_error import draw_expected_error  # noqa: PLC0415
 
-        write_atomically(picture, png(draw_expected_error(found)))
-        say("Picture:", str(picture))
+        save("Picture:", picture, png(draw_expected_error(found)))
 
 
 def _sketch_in_words(rows: int, epsilon: float, delta: float, memory: str) -> str:
     """Return to how many columns a fit projects wide rows, and what a limit on memory costs."""
-    from stillspace._checks import checked_bytes  # noqa: PLC0415
     from stillspace.estimators._planning import auto_width, too_narrow, widest  # noqa: PLC0415
     from stillspace.privacy import mu_from_budget  # noqa: PLC0415
 

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from stillspace.cli.console import UsageError, command, say
-
-if TYPE_CHECKING:
-    from reproduction.cells import AnyCell
-    from reproduction.make import Task
-
-SPEED_SECONDS = 900.0
-"""The time left is judged by the speed of so long a while: one cell alone may take a minute."""
+from stillspace.cli.console import command, say
 
 
 def _use_checkout() -> None:
@@ -27,11 +18,10 @@ def _use_checkout() -> None:
     """
     root = Path(__file__).resolve().parents[3]
     if not (root / "reproduction" / "__init__.py").is_file():
-        msg = (
+        raise ValueError(
             "The experiments of the paper are not part of the installed package; clone the "
             "repository, run `make demo` there once, and call .venv/bin/stillspace reproduce."
         )
-        raise UsageError(msg)
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
 
@@ -99,11 +89,11 @@ def reproduce(
     # Only here: `stillspace --help` need not wait for NumPy and the kernels.
     from reproduction.columns import COLUMNS as ALL_COLUMNS  # noqa: PLC0415
     from reproduction.make import Task, chosen  # noqa: PLC0415
+    from reproduction.progress import run_with_progress  # noqa: PLC0415
     from reproduction.report import publish, write_report  # noqa: PLC0415
 
     if data is not None and experiment not in ("popres", "all"):
-        msg = f"--data is for popres (or all); {experiment} takes none."
-        raise UsageError(msg)
+        raise ValueError(f"--data is for popres (or all); {experiment} takes none.")
     any_size: Any = size
     wanted = ALL_COLUMNS if columns is None else tuple(columns.split(","))
     tasks = [
@@ -115,45 +105,7 @@ def reproduce(
             task.forget(redo)
     out_dir.mkdir(parents=True, exist_ok=True)
     for task in tasks:
-        _run(task, workers)
+        say(f"{task.experiment.id}:", run_with_progress(task, workers).judgement)
     say("Report:", str(write_report(out_dir)))
     if docs is not None:
         say("Published:", str(publish(out_dir, docs)))
-
-
-def _run(task: Task, workers: int | None) -> None:
-    """Run one task under a progress bar; the time left is judged by the work that is left."""
-    cells = task.cells()
-    kept = {cell for cell in cells if task.store.load(cell) is not None}
-    with _progress() as bar:
-        entry = bar.add_task(
-            task.experiment.id,
-            total=sum(cell.cost for cell in cells),
-            cells=len(kept),
-            all=len(cells),
-        )
-        # In one step, which starts the clock: the speed is that of the cells made now.
-        bar.update(entry, advance=sum(cell.cost for cell in kept))
-        count = len(kept)
-
-        def done(cell: AnyCell) -> None:
-            nonlocal count
-            if cell not in kept:
-                count += 1
-                bar.update(entry, advance=cell.cost, cells=count)
-
-        verdict = task.run(workers=workers, done=done)
-    say(f"{task.experiment.id}:", verdict.judgement)
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[cells]}/{task.fields[all]} cells"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        speed_estimate_period=SPEED_SECONDS,
-    )

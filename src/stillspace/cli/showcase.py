@@ -18,8 +18,6 @@ from stillspace.plots import Panel, draw_side_views
 from stillspace.plots._figure import png
 from stillspace.privacy import Guarantee
 
-__all__ = ["Demo", "Fit", "draw_demo", "run_demo", "write_picture"]
-
 PICTURE = "stillspace-demo.png"
 N_SAMPLES, N_FEATURES, N_COMPONENTS = 5000, 20, 2
 INLIER_RATIO = 0.7

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from stillspace.cli.console import DataError, UsageError, command, note, out, out_json, say
-from stillspace.cli.data import (
-    Columns,
-    DataFile,
-    Decimal,
-    Delimiter,
-    Drop,
-    Encoding,
-    Format,
-    Header,
-    Id,
-    Label,
-    check_there,
-    read_table,
-)
-from stillspace.cli.show import JsonFlag, KeyOption, ModelArgument, loaded
+from stillspace._files import write_atomically
+from stillspace.cli.console import command, note, out, out_json, say
+from stillspace.cli.data import DataFile, TableOptions, check_there, read_table
+from stillspace.cli.options import CheckKey, ForceFlag, JsonFlag, check_new
+from stillspace.cli.show import ModelArgument, loaded
+from stillspace.exceptions import DataFileError
 
 _SCORES = "Scores show the rows that they are made of: no guarantee covers them. Do not publish."
 
@@ -35,16 +27,9 @@ def transform(
     target: Annotated[
         Path, typer.Option("--out", "-o", metavar="SCORES", help="A .csv, .npy or .parquet file.")
     ],
-    columns: Columns = None,
-    drop: Drop = None,
-    id_column: Id = None,
-    label: Label = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    key: KeyOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    options: TableOptions,
+    key: CheckKey = None,
+    force: ForceFlag = False,
 ) -> None:
     """Write the scores of rows in the components of a model. Scores are not private.
 
@@ -55,25 +40,21 @@ def transform(
       stillspace transform model.npz patients.csv --id patient --label group -o scores.csv
       stillspace transform model.npz rows.parquet -o scores.npy
     """
-    asked = Format.of(columns, drop, id_column, label, header, delimiter, decimal, encoding)
+    asked = options.format()
     if target.suffix not in (".csv", ".npy", ".parquet"):
-        msg = f"--out must end in .csv, .npy or .parquet, got {target.name!r}."
-        raise UsageError(msg)
-    if target.exists() and not force:
-        msg = f"{target} exists; give another --out, or --force to replace it."
-        raise UsageError(msg)
+        raise ValueError(f"--out must end in .csv, .npy or .parquet, got {target.name!r}.")
+    check_new(target, force)
     check_there(data)
     found: Any = loaded(model, key)
     names = getattr(found, "feature_names_in_", None)
     if names is not None and asked.columns is None and not asked.drop and asked.header is not False:
-        asked = _by_name(asked, names)
+        asked = replace(asked, columns=tuple(str(name) for name in names))
     table = read_table(data, asked)
     if table.n_columns != found.n_features_in_:
-        msg = (
+        raise DataFileError(
             f"{data} has {table.n_columns} columns to read and the model has "
             f"{found.n_features_in_}: choose them with --columns or --drop."
         )
-        raise DataError(msg)
     vars(found).pop("feature_names_in_", None)  # columns were matched above
     scores = found.transform(table.X)
     _write(target, scores, table.texts)
@@ -81,24 +62,14 @@ def transform(
     say("Scores:", f"{len(scores)} rows, {scores.shape[1]} components, in {target}")
 
 
-def _by_name(asked: Format, names: Any) -> Format:
-    from dataclasses import replace  # noqa: PLC0415
-
-    return replace(asked, columns=tuple(str(name) for name in names))
-
-
 def _write(target: Path, scores: Any, texts: dict[str, list[str]]) -> None:
-    import io  # noqa: PLC0415
-
     import numpy as np  # noqa: PLC0415
-
-    from stillspace._files import write_atomically  # noqa: PLC0415
 
     buffer = io.BytesIO()
     if target.suffix == ".npy":
         if texts:
             msg = "A .npy file holds numbers alone; use .csv or .parquet with --id and --label."
-            raise UsageError(msg)
+            raise ValueError(msg)
         np.save(buffer, scores, allow_pickle=False)
     else:
         import pyarrow as pa  # noqa: PLC0415
@@ -112,19 +83,7 @@ def _write(target: Path, scores: Any, texts: dict[str, list[str]]) -> None:
 
 
 @command
-def check(
-    data: DataFile,
-    *,
-    columns: Columns = None,
-    drop: Drop = None,
-    id_column: Id = None,
-    label: Label = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    encoding: Encoding = None,
-    as_json: JsonFlag = False,
-) -> None:
+def check(data: DataFile, *, options: TableOptions, as_json: JsonFlag = False) -> None:
     """Look at a file before a fit. What it prints is not private: do not publish it.
 
     It names columns that hold text, look like ids, are constant or have missing cells, and says
@@ -136,7 +95,7 @@ def check(
       stillspace check patients.csv
       stillspace check patients.csv --header --drop name --json
     """
-    asked = Format.of(columns, drop, id_column, label, header, delimiter, decimal, encoding)
+    asked = options.format()
     check_there(data)
     from stillspace.cli.checking import findings, say_findings  # noqa: PLC0415
 

@@ -1,12 +1,6 @@
 """Data with a known answer."""
 
-from stillspace.datasets.europe import (
-    Europe,
-    Genotypes,
-    load_popres,
-    make_europe,
-    make_genotypes,
-)
+from stillspace.datasets.europe import Europe, Genotypes, load_popres, make_europe, make_genotypes
 from stillspace.datasets.haystack import Haystack, make_haystack
 
 __all__ = [

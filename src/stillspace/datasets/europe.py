@@ -12,8 +12,6 @@ from stillspace._checks import checked_whole
 from stillspace._typing import FloatArray
 from stillspace.datasets.haystack import RandomState, _generator
 
-__all__ = ["Europe", "Genotypes", "load_popres", "make_europe", "make_genotypes"]
-
 N_SCORES = 20
 OUTLIER_RANK = 30
 
@@ -103,11 +101,10 @@ def _read_scores(path: Path) -> tuple[FloatArray, list[str], FloatArray]:
     except ValueError:
         scores, eigenvalues = np.empty((0, 0)), np.empty(0)
     if scores.shape != (len(rows), N_SCORES) or eigenvalues.shape != (N_SCORES,) or not rows:
-        msg = (
+        raise ValueError(
             f"{path} must hold a line of {N_SCORES} eigenvalues, then lines of two names, "
             f"{N_SCORES} numbers and a label."
         )
-        raise ValueError(msg)
     return eigenvalues, [row[0] for row in rows], scores
 
 
@@ -119,11 +116,10 @@ def _read_places(path: Path, names: list[str]) -> tuple[FloatArray, npt.NDArray[
         table = {row[keep[0]]: (row[keep[1]], *map(float, row[keep[2] :][:2])) for row in lines[1:]}
         rows = [table[name] for name in names]
     except (IndexError, KeyError, ValueError):
-        msg = (
+        raise ValueError(
             f"{path} must be separated by tabulators, with the columns ID, alabels, longitude and "
             "latitude for everybody in the file of scores."
-        )
-        raise ValueError(msg) from None
+        ) from None
     places = np.array([row[1:] for row in rows], dtype=np.float64)
     return places, np.array([row[0] for row in rows])
 

@@ -9,10 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._checks import checked_number, checked_whole, described, is_word_of
+from stillspace._checks import checked_choice, checked_number, checked_whole
 from stillspace._typing import FloatArray
-
-__all__ = ["Haystack", "make_haystack"]
 
 OutlierKind: TypeAlias = Literal["isotropic", "low-rank", "cluster"]
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
@@ -86,7 +84,9 @@ def make_haystack(
     Haystack
         A named tuple `(X, components, inliers, center)`.
     """
-    n, D, r = _check_shape(n_samples, n_features, n_components)
+    n = checked_whole("n_samples", n_samples, 1)
+    D = checked_whole("n_features", n_features, 2)
+    r = checked_whole("n_components", n_components, 1, D - 1, why="below n_features")
     n_inliers = round(checked_number("inlier_ratio", inlier_ratio, 0.0, 1.0, inside=False) * n)
     noise = checked_number("inlier_noise", inlier_noise, 0.0, inside=False)
     shift = checked_number("center_shift", center_shift, 0.0, inside=False)
@@ -149,18 +149,6 @@ def _generator(random_state: RandomState) -> np.random.Generator:
     )
 
 
-def _check_shape(n_samples: int, n_features: int, n_components: int) -> tuple[int, int, int]:
-    n = checked_whole("n_samples", n_samples, 1)
-    D = checked_whole("n_features", n_features, 2)
-    r = checked_whole("n_components", n_components, 1)
-    if r >= D:
-        raise ValueError(
-            f"n_components={r} is not below n_features={D}: a subspace that is the whole space has "
-            "no outliers, so lower n_components or raise n_features."
-        )
-    return n, D, r
-
-
 def _check_scales(scales: Sequence[float] | FloatArray | None, r: int) -> FloatArray:
     if scales is None:
         return np.ones(r)
@@ -180,11 +168,7 @@ def _check_outliers(
     kind: str, rank: int | None, spread: float | None, D: int, r: int
 ) -> tuple[int, float]:
     """Return rank and spread; an option that the kind would ignore is refused."""
-    if not is_word_of(kind, get_args(OutlierKind)):
-        raise ValueError(
-            f"outliers={described(kind)} is not known: "
-            f"give one of {', '.join(get_args(OutlierKind))}."
-        )
+    checked_choice("outliers", kind, get_args(OutlierKind))
     if rank is not None and kind != "low-rank":
         raise ValueError(
             f"outlier_rank={rank!r} has no effect with outliers={kind!r}: leave it out, or set "
@@ -195,11 +179,7 @@ def _check_outliers(
             f"cluster_spread={spread!r} has no effect with outliers={kind!r}: leave it out, or set "
             "outliers='cluster'."
         )
-    rank = min(5 * r, D) if rank is None else checked_whole("outlier_rank", rank, 1)
-    if rank > D:
-        raise ValueError(
-            f"outlier_rank={rank} is above n_features={D}: give an integer from 1 to {D}."
-        )
-    return rank, 0.1 if spread is None else checked_number(
-        "cluster_spread", spread, 0.0, inside=False
-    )
+    rank = min(5 * r, D) if rank is None else rank
+    spread = 0.1 if spread is None else spread
+    rank = checked_whole("outlier_rank", rank, 1, D, why="n_features")
+    return rank, checked_number("cluster_spread", spread, 0.0, inside=False)

@@ -17,11 +17,9 @@ from stillspace.estimators._files import blocks
 from stillspace.estimators._summary import facts_of
 from stillspace.estimators._tables import check_kind, checked_array
 from stillspace.estimators._validation import checked_code
-from stillspace.parts.geometry import oriented
 from stillspace.parts.noise import secure_generator, seeded_generator
 from stillspace.privacy import Guarantee
 from stillspace.rows import Affine, MemoryRows, RowTable, Sketch
-from stillspace.run import Result
 
 
 class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,20 +112,6 @@ class SubspaceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def _set_subspace(
-        self,
-        result: Result,
-        center: FloatArray | None,
-        scale: FloatArray | None,
-        sketch: Sketch | None = None,
-    ) -> None:
-        D = result.V.shape[0] if sketch is None else sketch.n_features
-        self.sketch_ = sketch
-        self.components_ = oriented(result.V, result.moment)
-        self.center_ = np.zeros(D) if center is None else center.copy()
-        self.scale_ = np.ones(D) if scale is None else scale.copy()
-        self.n_iter_ = max(result.n_iter, 1)  # PCA alone is one pass
 
 
 def merged_options(named: dict[str, Any], options: Any) -> dict[str, Any]:

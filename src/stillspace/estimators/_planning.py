@@ -218,12 +218,6 @@ def _is(value: Any, word: str) -> bool:
     return isinstance(value, str) and value == word
 
 
-def has_given_start(options: Mapping[str, Any]) -> bool:
-    """Whether the user gives a basis to start from, which is in the units of the table."""
-    start = options.get("start")
-    return start is not None and not isinstance(start, str)
-
-
 def planned(
     est: PrivateEstimator,
     n: int,
@@ -242,7 +236,9 @@ def planned(
     narrows = algorithm in NARROWS
     factor = SKETCH_RULE.narrowed_width if narrows else SKETCH_RULE.width
     sketch = chosen_sketch(est.sketch, D, size, mu, factor, memory)
-    plain = algorithm == "ptr" or calibration != "honest" or has_given_start(options)
+    # a basis that the user gives to start from is in the units of the table
+    given_start = not isinstance(options.get("start"), str | None)
+    plain = algorithm == "ptr" or calibration != "honest" or given_start
     units = chosen_units(
         est.center, est.scale, mu=mu, n=size, D=D, wide=sketch is not None, plain=plain
     )

@@ -37,7 +37,7 @@ from stillspace.exceptions import (
     LeftOutWarning,
     SeededNoiseWarning,
 )
-from stillspace.methods.newton.routes import MISSING_CELLS, RELEASED_UNITS, error_in_words
+from stillspace.methods.newton.routes import RELEASED_UNITS, error_in_words
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.plans.fixed import fingerprint
 from stillspace.plans.release import ROW_MARGIN
@@ -177,13 +177,11 @@ class PrivateEstimator(SubspaceEstimator):
 
     def _set_result(self, result: Result, plan: StagedPlan) -> None:
         """Set what was found and what else was released, always the same attributes."""
-        affine = affine_of(result.view)
         sketches = [row_map for row_map in result.view if isinstance(row_map, Sketch)]
         self.sketch_ = sketches[0] if sketches else None
         self.components_ = np.ascontiguousarray(result.V.T)
         D = len(result.V) if self.sketch_ is None else self.sketch_.n_features
-        self.center_ = np.zeros(D) if affine.center is None else affine.center.array.copy()
-        self.scale_ = np.ones(D) if affine.scale is None else affine.scale.array.copy()
+        self.center_, self.scale_ = affine_of(result.view).vectors(D)
         self.n_iter_ = max(result.n_iter, 1)  # PCA alone is one pass
         self.plan_ = plan
         self.pair_cut_ = result.facts.get("pair_cut")
@@ -208,9 +206,7 @@ class PrivateEstimator(SubspaceEstimator):
         names = {stage.plan.name for stage in stages}
         if names & {"standardiser", "median"}:
             words += RELEASED_UNITS
-        methods = [getattr(stage.plan, "method", None) for stage in stages]
-        fills = any(getattr(method, "affine", None) is not None for method in methods)
-        return words + MISSING_CELLS if fills and "standardiser" not in names else words
+        return words
 
     @property
     def n_components_(self) -> int:

@@ -26,6 +26,7 @@ from stillspace.search import (
     recentred,
 )
 from stillspace.search.candidates import Loss
+from stillspace.search.cuts import squared_lengths
 from stillspace.search.dimension import MOST_COMPONENTS, PROFILE_ROWS
 from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.row_space import Cells, RowSpace, chosen_rows, shortening, unit_rows
@@ -52,8 +53,12 @@ many wide rows are fitted in the space that they span; of a file fewer, if `memo
 LONGEST = 1e6
 """Rows of the sample longer than this many times the median length are pulled back to it."""
 
-VARIANCE_CELLS = 2**22
-"""Explained variances come from rows with at most this many cells."""
+CACHED_CELLS = 2**16
+"""Cells of all rows that are converted at a time."""
+
+VARIANCE_CELLS = 2**21
+"""Explained variances come from rows with at most this many cells: of 100 columns so many rows that
+the standard error is 1 %."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +104,8 @@ def sampled(
     n, D = X.shape
     most = max(CENTER_CELLS // D, CENTER_ROWS)
     wide = min(n, most) < D
+    if not (wide or isinstance(center, str) or isinstance(scale, str)):
+        most = max(search_rows(D), PROFILE_ROWS)  # nothing is refined on more rows
     whole = n <= most or (wide and n <= _largest_square(X))
     order = rng.permutation(n).astype(np.int64)[: n if whole else most]
     middle = None if isinstance(center, str) else np.zeros(D) if center is None else center
@@ -178,8 +185,8 @@ def start_of(sample: Sample, found: Found, counts: npt.NDArray[np.bool_], V: Flo
     start, *components = np.split(bases, 1 + len(candidates))
     far_out = found.far_out
     if far_out is not None and sample.space is not None:
-        middle = sample.vectors(far_out.middle[:, None])[0]
-        far_out = far_out.along(sample.vectors(far_out.basis).T, middle)
+        middle, *directions = sample.vectors(np.column_stack([far_out.middle, far_out.directions]))
+        far_out = far_out.in_columns(np.reshape(directions, (-1, len(middle))).T, middle)
     return Start(
         center,
         np.linalg.qr(start.T)[0].T,
@@ -198,14 +205,16 @@ def counted(
     """Return which rows do not lie too far out, with one row of each clump."""
     if start.counts is not None:
         return start.counts
+    if start.far_out is None and not start.clumps:
+        return np.ones(X.shape[0], dtype=bool)
     centers = [(clump.center - start.middle) / scale for clump in start.clumps]
     kept: list[npt.NDArray[np.bool_]] = []
     members: list[list[npt.NDArray[np.bool_]]] = [[] for _ in centers]
-    for block in Affine.of(start.middle, scale, missing).blocks(X):
+    for block in _mapped_rows(X, None, _affine(start.middle, scale, missing)):
         everything = np.ones(len(block), dtype=bool)
         kept.append(everything if start.far_out is None else start.far_out.keeps(block))
         for found, clump, at in zip(members, start.clumps, centers, strict=True):
-            found.append(np.linalg.norm(block - at, axis=1) <= clump.radius)
+            found.append(squared_lengths(block - at) <= clump.radius**2)
     counts = np.concatenate(kept)
     for found in members:
         counts[np.flatnonzero(np.concatenate(found))[1:]] = False
@@ -266,10 +275,11 @@ def variances(
     most = max(VARIANCE_CELLS // D, 1000)
     if len(index) > most:
         index = np.sort(np.random.default_rng(0).permutation(index)[:most])
+    some = None if len(index) == len(counts) else index
     n, total, first, second, scores = 0, 0.0, np.zeros(D), np.zeros(r), np.zeros(r)
-    for block in _mapped_rows(X, index, Affine.of(center, scale, missing)):
+    for block in _mapped_rows(X, some, _affine(center, scale, missing)):
         Y = block @ components.T
-        lengths = np.einsum("ij,ij->i", block, block)
+        lengths = squared_lengths(block)
         squares = Y * Y
         near = np.ones(len(block)) if cut >= 1.0 else _near(lengths, squares, cut)
         n += int(near.sum())
@@ -284,14 +294,23 @@ def variances(
     return Variances(along, whole, noise, len(index), D - r)
 
 
-def _mapped_rows(X: Any, index: IntArray, affine: Affine) -> Iterator[AnyArray]:
-    """Yield blocks of chosen rows; a table in a file gives one block of them at a time."""
-    if len(index) == X.shape[0]:
-        yield from affine.blocks(X)
-        return
-    step = max(1, BLOCK_CELLS // X.shape[1])  # the blocks of `Affine.blocks`
-    for at in range(0, len(index), step):
-        yield from affine.blocks(X[index[at : at + step]])
+def _affine(center: FloatArray, scale: FloatArray, missing: float | None) -> Affine:
+    """Return the map to the units of a fit; a scale of 1 is not divided by."""
+    return Affine.of(center, None if (scale == 1.0).all() else scale, missing)
+
+
+def _mapped_rows(X: Any, index: IntArray | None, affine: Affine) -> Iterator[AnyArray]:
+    """Yield blocks of chosen (or all) rows that stay in the processor's cache.
+
+    A table in a file is read in larger pieces.
+    """
+    n, D = X.shape if index is None else (len(index), X.shape[1])
+    piece, step = max(1, BLOCK_CELLS // D), max(1, CACHED_CELLS // D)
+    for first in range(0, n, piece):
+        some = slice(first, first + piece)
+        rows = X[some] if index is None else X[index[some]]
+        for at in range(0, rows.shape[0], step):
+            yield from affine.blocks(rows[at : at + step])
 
 
 def _near(lengths: FloatArray, squares: FloatArray, cut: float) -> FloatArray:

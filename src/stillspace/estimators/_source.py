@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from stillspace._checks import checked_whole
@@ -110,6 +111,8 @@ def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
     `hidden`: the number of rows is secret. `finite`: an entry that is not finite is an error.
     `charged`: a budget will be charged, and nothing may be converted before that.
     """
+    if type(X) is np.ndarray:
+        return ArrayTable(X, checked_shape(X, hidden=hidden), finite, hidden)
     if isinstance(X, Rows):
         return GivenRows(X, _shape_of_rows(X, hidden, finite))
     if isinstance(X, RowTable):

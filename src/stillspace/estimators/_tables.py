@@ -33,7 +33,8 @@ def opened(X: Any, estimator: BaseEstimator, *, hidden: bool = False) -> Any:
     memory = getattr(estimator, "memory", None)
     if memory is not None:
         checked_bytes("memory", memory, LEAST_MEMORY)
-    return RowTable.of(X, memory, hidden=hidden) if is_source(X) else X
+    is_plain = type(X) is np.ndarray
+    return X if is_plain or not is_source(X) else RowTable.of(X, memory, hidden=hidden)
 
 
 def checked_array(
@@ -214,13 +215,17 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
             raise ValueError(msg)
     if sparse.issparse(X):
         check_sparse(X)
-    # Column names, on an estimator of no use: a fit that is refused leaves this one as it was.
-    validate_data(BaseEstimator(), X, reset=True, skip_check_array=True)
+    if type(X) is not np.ndarray:
+        # Column names, on an estimator of no use: a fit that is refused leaves this one as it was.
+        validate_data(BaseEstimator(), X, reset=True, skip_check_array=True)
     return shape[0], shape[1]
 
 
 def check_kind(X: Any) -> None:
     """Refuse what is no table, or would be read as something else, before a cell is read."""
+    if type(X) is np.ndarray:
+        check_dtype(X.dtype)
+        return
     if isinstance(X, Rows):
         msg = (
             f"{type(X).__name__} are Rows, which the private estimators alone take, and only in "

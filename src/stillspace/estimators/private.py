@@ -112,7 +112,7 @@ class PrivateRobustPCA(PrivateEstimator):
         which a group may be a real minority; clusters of bad rows then spoil the fit.
     nonfinite : {"center", "zero", "raise"}, default="center"
         What to do with NaN, which stands for a missing cell. "center": such a cell sits at the
-        centre; the last steps of the default algorithm fill it from the other cells of its row and
+        centre; later steps of the default algorithm fill it from the other cells of its row and
         the subspace found so far. "zero": its whole row counts as a zero row. "raise": the fit is
         refused; that no cell is NaN or infinite is then taken to be public. A row with an infinite
         cell is a zero row, unless "raise" refuses it.

@@ -38,6 +38,7 @@ from stillspace.estimators._validation import (
     checked_vector,
 )
 from stillspace.exceptions import DisagreementWarning
+from stillspace.parts.geometry import oriented
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.stops import Never
 from stillspace.privacy import Guarantee
@@ -233,8 +234,11 @@ class RobustPCA(SubspaceEstimator):
 
     def _set_fit(self, done: Done, offset: FloatArray, exponent: int) -> None:
         """Set what is known after the fit, in the units of X."""
-        center = np.ldexp(done.center, exponent) + offset
-        self._set_subspace(done.result, center, done.scale)
+        self.sketch_ = None
+        self.components_ = oriented(done.result.V, done.result.moment)
+        self.center_ = np.ldexp(done.center, exponent) + offset
+        self.scale_ = np.ones(len(done.result.V)) if done.scale is None else done.scale.copy()
+        self.n_iter_ = max(done.result.n_iter, 1)  # PCA alone is one pass
         found, unit = done.variances(self.components_), float(np.ldexp(1.0, exponent))
         if done.start is not None:  # the axes came with weights
             order = np.argsort(-found.along, kind="stable")

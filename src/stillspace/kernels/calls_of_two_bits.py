@@ -1,10 +1,10 @@
 """Genotype calls of two bits each, four per byte: from variants as rows to individuals as rows."""
 
 from stillspace._typing import AnyArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import bare
 
 
-@jit
+@bare
 def transpose_calls(tile: AnyArray, first: int, rows: AnyArray) -> None:
     """Put the calls of variants `first`… into the packed rows of individuals, which hold zeros.
 

@@ -32,7 +32,7 @@ from functools import lru_cache
 import numpy as np
 
 from stillspace._typing import IntArray, WordArray
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, part
 
 BINOMIAL_ERROR = 2.0**-128
 """Total-variation error of one count."""
@@ -114,7 +114,7 @@ def _insert(slots: IntArray, value: int | np.int64) -> bool:
     return True
 
 
-@jit
+@bare
 def _fill(
     words: WordArray,
     n: int,

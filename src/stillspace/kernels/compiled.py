@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import bare, jit
 from stillspace.kernels.jobs import by_component, filled
 from stillspace.kernels.lane_sums import totals
 from stillspace.kernels.lanes import LANES, constant, store
@@ -22,10 +22,11 @@ def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
     return measured(XT, V)[0]
 
 
-@jit
-def _residuals(X: FloatArray, b: int, D: int, V: FloatArray, r: int, Y: FloatArray) -> None:
+@bare
+def _residuals(
+    X: FloatArray, b: int, D: int, V: FloatArray, r: int, Y: FloatArray, parts: FloatArray
+) -> None:
     """Write the scores to Y (r, b), and residuals over the rows X (b, D)."""
-    parts = np.empty(64 * (r + 1))
     for i in range(0, b, 8):
         group_scores(X, i * D, D, V, r, parts, Y, i, b)
         for k in range(i, i + 8):
@@ -37,7 +38,8 @@ def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatA
     (D, b), r = XT.shape, V.shape[1]
     X, Y = np.zeros((filled(b), filled(D))), np.empty((r, filled(b)))
     X[:b, :D] = XT.T
-    _residuals(X.reshape(-1), *X.shape, by_component(V, X.shape[1]), r, Y.reshape(-1))
+    basis, parts = by_component(V, X.shape[1]), np.empty(64 * (r + 1))
+    _residuals(X.reshape(-1), *X.shape, basis, r, Y.reshape(-1), parts)
     return X[:b, :D].T, Y[:, :b]
 
 
@@ -46,7 +48,7 @@ def residual_to_matrix(XT: FloatArray, P: FloatArray) -> FloatArray:
     return np.asarray(XT - scores(XT, P.T))
 
 
-@jit
+@bare
 def _squares(A: FloatArray, b: int, D: int, out: FloatArray) -> None:
     """Write the sums of squares of the rows of A (b, D)."""
     zero = constant(0.0)

@@ -8,9 +8,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
-from stillspace.kernels.lanes import LANES, LanesType
+from stillspace.kernels.lanes import LANES, LanesType, entry
 
 _EIGHT = ir.VectorType(ir.DoubleType(), LANES)
 
@@ -23,8 +22,7 @@ def _eight(_: Any, array: Any, offset: Any) -> Any:  # noqa: ARG001
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
-        data = make_array(kind)(context, builder, args[0]).data  # type: ignore[no-untyped-call]
-        address = builder.gep(data, [args[1]])
+        address = entry(context, builder, kind, *args)
         vector = ir.VectorType(address.type.pointee, LANES)
         size = context.get_abi_sizeof(address.type.pointee)
         cells = builder.load(builder.bitcast(address, vector.as_pointer()), align=size)
@@ -37,4 +35,17 @@ def _eight(_: Any, array: Any, offset: Any) -> Any:  # noqa: ARG001
     return LanesType()(array, types.intp), generate
 
 
+def _contiguous(_: Any, array: Any) -> Any:
+    """`contiguous(array)`: whether its type is that of a C-contiguous array.
+
+    As `array.flags.c_contiguous`, for which numba would count a reference.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        return ir.Constant(ir.IntType(1), int(array.layout == "C"))
+
+    return types.boolean(array), generate
+
+
 eight: Callable[..., Any] = intrinsic(_eight)
+contiguous: Callable[..., bool] = intrinsic(_contiguous)

@@ -20,7 +20,7 @@ import numpy as np
 from llvmlite import ir
 
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, part
 
 CLASSES = 256
 """Classes of equal width between the first and the last edge of a column."""
@@ -77,7 +77,7 @@ def _place(x: float, origin: float, inverse: float) -> int:
     return int(t) if t < CLASSES - 1 else CLASSES - 1
 
 
-@jit
+@bare
 def _count_below(
     edges: FloatArray, by_octave: bool, origin: FloatArray, inverse: FloatArray, below: AnyArray
 ) -> None:
@@ -115,14 +115,17 @@ def classes_of(edges: bytes, k: int) -> Classes:
     return min(both, key=lambda found: float(np.square(np.diff(found.below)).sum()))
 
 
-@jit
+@bare
 def _count(
-    X: AnyArray, columns: IntArray, edges: FloatArray, by_octave: bool, origin: FloatArray,
-    inverse: FloatArray, below: AnyArray, missing: float, counts: FloatArray,
+    X: AnyArray, columns: IntArray, E: FloatArray, by_octave: bool, origin: FloatArray,
+    inverse: FloatArray, B: AnyArray, missing: float, C: FloatArray,
 ) -> None:  # fmt: skip
-    """Add 1 to one bin of each counted column, for every row of X (b, D)."""
-    k, width, classes, bins = columns.size, edges.shape[1], below.shape[1], counts.shape[1]
-    E, B, C = edges.reshape(-1), below.reshape(-1), counts.reshape(-1)
+    """Add 1 to one bin of each counted column, for every row of X (b, D).
+
+    Flat: the edges E, the numbers of edges below each class B, and the counts C.
+    """
+    k = columns.size
+    width, classes, bins = E.size // k, B.size // k, C.size // k
     for i in range(X.shape[0]):
         for j in range(k):
             x = np.float64(X[np.uintp(i), np.uintp(columns[j])])
@@ -152,4 +155,8 @@ def count_cells(
     `edges` are those of the k counted columns (k, m), each ascending. A cell x goes to the bin with
     as many edges at or below x. A missing cell (NaN, or equal to `missing`) goes to the last bin.
     """
-    _count(X, columns, *classes_of(edges, len(columns)), missing, counts)
+    if not counts.flags.c_contiguous:
+        raise ValueError("counts are added to C-contiguous memory")
+    E, by_octave, origin, inverse, B = classes_of(edges, len(columns))
+    flat = E.reshape(-1), by_octave, origin, inverse, B.reshape(-1)
+    _count(X, columns, *flat, missing, counts.reshape(-1))

@@ -17,18 +17,20 @@ LARGEST = 1e300
 @jit
 def fill_rows(
     X: FloatArray, center: FloatArray, unit: FloatArray, missing: float, holes: bool,
-    V: FloatArray, ridge: float, factors: FloatArray,
+    V: FloatArray, least: float, weighed: bool, factors: FloatArray,
 ) -> None:  # fmt: skip
     """Centre and scale the raw cells X[:, :D], fill the missing ones, and scale rows by `factors`.
 
+    The weight of a row says how well its present cells tell its scores: `r/tr((V_OᵀV_O)⁻¹)`, in
+    [0, 1]. Below `least`, missing cells stay at zero. With `weighed` a row is also multiplied by
+    its weight, which is 0 if the present cells do not tell the scores.
+
     Everything is computed from the row's own cells in one order, so that the row has the same bits
     wherever it stands. A row whose factor is zero becomes a zero row, whatever it holds. A row
-    without missing cells has the bits that the loaders of `storage` give it. If half of the cells
-    or more are missing, they stay at zero: filled, the row would lie on the subspace whatever its
-    other cells are, and would confirm it.
+    without missing cells has the bits that the loaders of `storage` give it.
     """
     D, r = V.shape
-    work, empty = np.empty((r + 1, r)), np.empty(D, dtype=np.bool_)
+    work, empty = np.empty((r + 2, r)), np.empty(D, dtype=np.bool_)
     for i in range(len(X)):
         if factors[i] == 0.0:
             X[i] = 0.0
@@ -40,17 +42,22 @@ def fill_rows(
             if empty[d]:
                 count += 1
             X[i, d] = 0.0 if empty[d] else (x - center[d]) * unit[d]
-        if 0 < 2 * count < D and _factored(empty, V, ridge, work) and _solved(X[i], V, work):
+        factor = factors[i]
+        if count > 0:
+            known = _factored(empty, V, work) and _solved(X[i], V, work)
+            weight = _weight(work) if known else 0.0
             for d in range(D):
-                if empty[d]:
+                if known and weight >= least and empty[d]:
                     for j in range(r):
                         X[i, d] += V[d, j] * work[r, j]
+            if weighed:
+                factor *= weight
         for d in range(D):
-            X[i, d] *= factors[i]
+            X[i, d] *= factor
 
 
 @part
-def _factored(empty: npt.NDArray[np.bool_], V: FloatArray, ridge: float, L: FloatArray) -> bool:
+def _factored(empty: npt.NDArray[np.bool_], V: FloatArray, L: FloatArray) -> bool:
     """Write the Cholesky factor of the present cells' Gram matrix to L; say whether there is one.
 
     The Gram matrix of the present cells is that of all cells, I, less that of the missing ones.
@@ -58,7 +65,7 @@ def _factored(empty: npt.NDArray[np.bool_], V: FloatArray, ridge: float, L: Floa
     D, r = V.shape
     for j in range(r):
         for k in range(j + 1):
-            total = 1.0 + ridge if j == k else 0.0
+            total = 1.0 if j == k else 0.0
             for d in range(D):
                 if empty[d]:
                     total -= V[d, j] * V[d, k]
@@ -92,3 +99,22 @@ def _solved(x: FloatArray, V: FloatArray, L: FloatArray) -> bool:
         L[r, j] = total / L[j, j]
         size += abs(L[r, j])
     return size < LARGEST
+
+
+@part
+def _weight(L: FloatArray) -> float:
+    """Return `r/tr((LLᵀ)⁻¹)`, at most 1, or 0 if it is not a number: row r + 1 of L is work space.
+
+    Scores of least squares have the variance `(V_OᵀV_O)⁻¹` in units of the noise of a cell: this is
+    the mean variance of the scores of a complete row over that of this row.
+    """
+    r = L.shape[1]
+    total = 0.0
+    for k in range(r):
+        for j in range(k, r):
+            part = 1.0 if j == k else 0.0
+            for m in range(k, j):
+                part -= L[j, m] * L[r + 1, m]
+            L[r + 1, j] = part / L[j, j]
+            total += L[r + 1, j] ** 2
+    return min(r / total, 1.0) if total > 0.0 else 0.0

@@ -23,7 +23,9 @@ if hasattr(os, "register_at_fork"):
         after_in_child=global_compiler_lock.release,
     )
 
-nrt.rtsys.initialize(cpu_target.target_context)  # memory management, for `_prepare_cache`
+MANY_REGISTERS = "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2]
+"""Whether registers hold 32 values of eight lanes. Other processors hold 8 or fewer: what is faster
+with 32 would take twice the time there."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -38,7 +40,7 @@ def jit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     can be written (read-only images, service accounts) it is compiled anew in each process: a
     shared temporary directory would let other users plant code in it.
     """
-    return _compiled(function, {})
+    return _compiled(function, {}, makes_arrays=True)
 
 
 def bare(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -47,7 +49,7 @@ def bare(function: Callable[_P, _R]) -> Callable[_P, _R]:
     Whoever calls it holds its arrays. Numba would count each array that is handed on to a `part`,
     for every few rows, which took longer than the rows.
     """
-    return _compiled(function, {"_nrt": False})
+    return _compiled(function, {"_nrt": False}, makes_arrays=False)
 
 
 def part(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -63,22 +65,25 @@ def part(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return compiled
 
 
-def _compiled(function: Callable[_P, _R], options: dict[str, Any]) -> Callable[_P, _R]:
+def _compiled(
+    function: Callable[_P, _R], options: dict[str, Any], *, makes_arrays: bool
+) -> Callable[_P, _R]:
     try:
         compiled: Callable[_P, _R] = numba.njit(cache=True, **_OPTIONS, **options)(function)
-        _prepare_cache(compiled)
+        _prepare_cache(compiled, makes_arrays)
     except (RuntimeError, OSError):  # "no locator available": nothing is writable
         compiled = numba.njit(**_OPTIONS, **options)(function)
     return compiled
 
 
-def _prepare_cache(compiled: Any) -> None:
+def _prepare_cache(compiled: Any, makes_arrays: bool) -> None:
     """Tie the cached machine code to all files of this folder, and load it with less work.
 
     It holds the code of functions that it calls from other files, but numba looks only at the file
     in which it was declared: after an edit elsewhere an old residual would go on running.
     Before numba loads machine code, it makes its tables of types and functions, which only the
-    compiler needs (and makes, if it has to compile): that takes longer than all else.
+    compiler needs (and makes, if it has to compile): that takes longer than all else. The same
+    holds for its extensions, and for its memory management if no array is made.
     Two processes that compile at the same time may give one file to different arguments, and numba
     runs what it finds there. So a file with code for other arguments, or a part of one, does not
     count: the function is compiled again, which writes the file anew.
@@ -90,6 +95,8 @@ def _prepare_cache(compiled: Any) -> None:
     if hasattr(cache, "_load_overload") and hasattr(cache, "_guard_against_spurious_io_errors"):
 
         def load(signature: Any, context: Any) -> Any:
+            if makes_arrays:
+                nrt.rtsys.initialize(cpu_target.target_context)
             found = None
             with cache._guard_against_spurious_io_errors():
                 try:
@@ -100,6 +107,7 @@ def _prepare_cache(compiled: Any) -> None:
             return found if found is not None and found.signature.args == kinds else None
 
         cache.load_overload = load
+        compiled._compilation_chain_init_hook = lambda: None
 
 
 @lru_cache(maxsize=1)

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import typeof, types
 
-from stillspace._typing import AnyArray, FloatArray, IntArray
+from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.calls import address_of, call
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, part
 from stillspace.kernels.lanes import LANES
 from stillspace.kernels.passes import (
     GLAD,
@@ -28,7 +28,6 @@ from stillspace.kernels.passes import (
     finish,
     mirror,
 )
-from stillspace.kernels.prefetch import LONG_ROW
 from stillspace.kernels.sparse import add_sparse
 from stillspace.kernels.storage import AS_STORED, bound_rows, load_dense
 
@@ -144,13 +143,8 @@ def row_width(columns: int) -> int:
 def lines(size: int) -> FloatArray:
     """Return zeros that begin with a cache line: eight of them are then loaded from one line."""
     memory = np.zeros(size + LANES)
-    first = -address(memory) % 64 // 8
+    first = -memory.__array_interface__["data"][0] % 64 // 8  # `.ctypes` takes longer
     return memory[first : first + size]
-
-
-def address(array: AnyArray) -> int:
-    """Return where an array begins; `array.ctypes` takes longer."""
-    return int(array.__array_interface__["data"][0])
 
 
 def filled_up(values: FloatArray) -> FloatArray:
@@ -172,54 +166,9 @@ def near_of(V: FloatArray, near: float) -> float:
 
 def by_component(V: FloatArray, width: int) -> FloatArray:
     """Return a basis (D, r) as `tiles` take it: (r, D), filled up, flat."""
-    D, r = V.shape
-    filled_up = lines(r * width).reshape(r, width)
-    filled_up[:, :D] = V.T
-    return filled_up.reshape(-1)
-
-
-class Adder:
-    """What adding blocks of at most so many rows needs; `finish` hands the sums over."""
-
-    def __init__(self, terms: Terms, rows: int) -> None:
-        several = terms.out.ndim == 3
-        self._terms = (
-            terms if several else terms._replace(out=terms.out[None], more=terms.more[None])
-        )
-        columns, r = terms.V.shape
-        self.D, self._r, self._used, b = row_width(columns), r, filled(r, 2), filled(rows)
-        D, used = self.D, self._used
-        near = near_of(terms.V, terms.near)
-        self._projects = terms.kind in (GLAD, NEWTON) and near < np.inf
-        self._V = by_component(terms.V, D)
-        work = lines(4 * used * b + D + 16 + 64 * (r + 1))
-        size = D * D if terms.kind == MOMENT else used * D + filled(used * used) + 16
-        self.sums = lines(len(self._terms.out) * size).reshape(-1, size)
-        """One row per job."""
-        first = filled(columns) if terms.kind == MOMENT else used
-        facts = (self._V, r, first, terms.kind, near, terms.floor, terms.cut, terms.cap)
-        self.arguments: tuple[Any, ...] = (D, *facts, work)
-        """What the compiled function takes beside the rows, before the sums of a job."""
-
-    def finish(self) -> None:
-        """Add the sums to where they go."""
-        terms, columns, D, r, used = self._terms, len(self._terms.V), self.D, self._r, self._used
-        sums, jobs = self.sums, len(self.sums)
-        if terms.kind == MOMENT:
-            mirror(sums, D, terms.out)
-            return
-        grams = sums[:, used * D + 8 : used * D + 8 + used * used]
-        products = grams.reshape(jobs, used, used)[:, :r, :r]
-        if terms.kind == SCORES:
-            terms.out[:] += products
-            return
-        if self._projects:
-            finish(sums, self._V, D, r, np.empty(8 * r))
-        terms.out[:] += sums[:, : r * D].reshape(jobs, r, D)[:, :, :columns].transpose(0, 2, 1)
-        if terms.kind in (IRLS, NEWTON):
-            terms.more[:, 0] += sums[:, used * D]
-        if terms.more.shape[1] > 1:
-            terms.more[:, 1:] += products.reshape(jobs, -1)
+    memory = lines(V.shape[1] * width)
+    memory.reshape(V.shape[1], width)[:, : len(V)] = V.T
+    return memory
 
 
 class SparseAdder:
@@ -234,7 +183,7 @@ class SparseAdder:
         return zeros_stay and terms.kind != MOMENT
 
     def __init__(self, terms: Terms, block: int) -> None:
-        (columns, self._r), self._adder = terms.V.shape, Adder(terms, block)
+        (columns, self._r), self._adder = terms.V.shape, RowAdder(terms, block, loads=False)
         D, *facts, self._work = self._adder.arguments
         self._found = self._adder.sums[0]
         shape = D, filled(self._r)
@@ -276,7 +225,7 @@ def choose(
     return width
 
 
-@jit
+@bare
 def _run(
     load: int, source: Any, first: int, row_bytes: int, cells: Cells, factors: Scales, runs: Runs,
     rows: IntArray, scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int,
@@ -292,7 +241,7 @@ def _run(
             width = choose(runs.chosen, at, stop, runs.block, b, factors, rows, scales)
             call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
             if factors.bound >= 0.0:
-                bound_rows(X, D, b, factors.bound, scales)
+                bound_rows(X, D, b, factors.bound, scales, work)
             at += width
             ahead = (runs.chosen, at, last, first, row_bytes)
             call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, out, *ahead))
@@ -316,22 +265,42 @@ def loader(load: Any, source: tuple[Any, ...]) -> int:
 
 
 def _place(source: tuple[Any, ...]) -> tuple[int, int]:
-    """Return where rows begin, and their bytes: 0 if they are long or do not lie one by one."""
+    """Return where rows begin, and their bytes: 0 if they do not lie one by one."""
     X = source[0]
     size = X[:1].nbytes if len(source) == 1 and X.flags.c_contiguous else 0
-    return address(X), size if size < LONG_ROW else 0
+    return X.__array_interface__["data"][0], size
 
 
 class RowAdder:
     """Adds the terms of runs of blocks, one run after another: the same bits as one long run.
 
-    Or those of several jobs at once, each with a sum of its own.
+    Or those of several jobs at once, each with a sum of its own. `finish` hands the sums over.
     """
 
-    def __init__(self, terms: Terms, block: int) -> None:
-        b = filled(block)
-        self._adder = Adder(terms, b)
-        self._memory = np.empty(b, dtype=np.int64), np.empty(b), lines(self._adder.D * b)
+    def __init__(self, terms: Terms, rows: int, *, loads: bool = True) -> None:
+        """Take memory for blocks of at most so many rows; for the rows themselves if it `loads`."""
+        several = terms.out.ndim == 3
+        self._terms = (
+            terms if several else terms._replace(out=terms.out[None], more=terms.more[None])
+        )
+        columns, r = terms.V.shape
+        self.D, self._r, self._used, b = row_width(columns), r, filled(r, 2), filled(rows)
+        D, used = self.D, self._used
+        near = near_of(terms.V, terms.near)
+        self._projects = terms.kind in (GLAD, NEWTON) and near < np.inf
+        size = D * D if terms.kind == MOMENT else used * D + filled(used * used) + 16
+        first, last = r * D, r * D + 4 * used * b + D + 16 + 64 * (r + 1)
+        memory = lines(last + len(self._terms.out) * size)
+        memory[:first].reshape(r, D)[:, :columns] = terms.V.T
+        self._V, work = memory[:first], memory[first:last]
+        self.sums = memory[last:].reshape(-1, size)
+        """One row per job."""
+        height = filled(columns) if terms.kind == MOMENT else used
+        facts = (self._V, r, height, terms.kind, near, terms.floor, terms.cut, terms.cap)
+        self.arguments: tuple[Any, ...] = (D, *facts, work)
+        """What the compiled function takes beside the rows, before the sums of a job."""
+        if loads:
+            self._memory = np.empty(b, dtype=np.int64), np.empty(b), lines(D * b)
 
     def add(
         self, load: Any, source: tuple[Any, ...], cells: Cells, factors: Scales, runs: Runs
@@ -340,7 +309,7 @@ class RowAdder:
         run: Any = _run
         run(
             loader(load, source), source, *_place(source), cells, factors, runs, *self._memory,
-            _adder(add_terms), *self._adder.arguments, self._adder.sums,
+            _adder(add_terms), *self.arguments, self.sums,
         )  # fmt: skip
 
     def add_block(self, X: FloatArray) -> None:
@@ -351,22 +320,24 @@ class RowAdder:
         self.add(load_dense, (X,), cells, Scales(), runs)
 
     def finish(self) -> None:
-        """Hand the sums over."""
-        self._adder.finish()
-
-
-def add_rows(
-    load: Any,
-    source: tuple[Any, ...],
-    terms: Terms,
-    cells: Cells,
-    factors: Scales,
-    runs: Runs,
-) -> None:
-    """Add the terms of stored rows, which the compiled function `load` turns into blocks."""
-    adder = RowAdder(terms, runs.longest)
-    adder.add(load, source, cells, factors, runs)
-    adder.finish()
+        """Add the sums to where they go."""
+        terms, columns, D, r, used = self._terms, len(self._terms.V), self.D, self._r, self._used
+        sums, jobs = self.sums, len(self.sums)
+        if terms.kind == MOMENT:
+            mirror(sums, D, terms.out)
+            return
+        grams = sums[:, used * D + 8 : used * D + 8 + used * used]
+        products = grams.reshape(jobs, used, used)[:, :r, :r]
+        if terms.kind == SCORES:
+            terms.out[:] += products
+            return
+        if self._projects:
+            finish(sums, self._V, D, r, np.empty(8 * r))
+        terms.out[:] += sums[:, : r * D].reshape(jobs, r, D)[:, :, :columns].transpose(0, 2, 1)
+        if terms.kind in (IRLS, NEWTON):
+            terms.more[:, 0] += sums[:, used * D]
+        if terms.more.shape[1] > 1:
+            terms.more[:, 1:] += products.reshape(jobs, -1)
 
 
 def load_rows(

@@ -28,6 +28,7 @@ __all__ = [
     "add",
     "constant",
     "divide",
+    "entry",
     "finite_or_zero",
     "first_lanes",
     "fused",
@@ -69,7 +70,7 @@ _lanes = LanesType()
 register_model(LanesType)(_LanesModel)
 
 
-def _entry(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+def entry(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
     """Return the address of an entry of an array."""
     from numba.np.arrayobj import make_array  # noqa: PLC0415  (slow to load; code may be cached)
 
@@ -87,7 +88,7 @@ def _load(_: Any, array: Any, offset: Any) -> Any:  # noqa: ARG001
     """`load(array, offset)`: the eight entries from `offset` on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _entry(context, builder, signature.args[0], *args)
+        address = entry(context, builder, signature.args[0], *args)
         return builder.load(builder.bitcast(address, _VECTOR.as_pointer()), align=8)
 
     return _lanes(array, types.intp), generate
@@ -97,7 +98,7 @@ def _store(_: Any, array: Any, offset: Any, lanes: Any) -> Any:  # noqa: ARG001
     """`store(array, offset, lanes)`: write the eight entries from `offset` on."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        address = _entry(context, builder, signature.args[0], *args[:2])
+        address = entry(context, builder, signature.args[0], *args[:2])
         builder.store(args[2], builder.bitcast(address, _VECTOR.as_pointer()), align=8)
         return context.get_dummy_value()
 
@@ -108,7 +109,7 @@ def _spread_entry(_: Any, array: Any, offset: Any) -> Any:  # noqa: ARG001
     """`spread(array, offset)`: one entry in all lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _spread(builder, builder.load(_entry(context, builder, signature.args[0], *args)))
+        return _spread(builder, builder.load(entry(context, builder, signature.args[0], *args)))
 
     return _lanes(array, types.intp), generate
 

@@ -42,7 +42,7 @@ import numpy as np
 from randomgen import ChaCha
 
 from stillspace._typing import IntArray, WordArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import bare
 
 TOTAL_VARIATION = 2.0**-128
 
@@ -50,6 +50,7 @@ _STEP_BITS = 7  # h = 2^-7
 _LAST = 1727  # the last cell: h (_LAST + 1) = 13.5 standard deviations
 _K_BITS, _V_BITS, _EXTRA = 41, 22, 192  # first word: k, v, sign; _EXTRA: bits of a refinement
 _GUIDE_BITS = 12
+_V_UNIT, _WORD_UNIT, _STEP_UNIT = 2.0**-_V_BITS, 2.0**-64, 2.0 ** -(2 * _STEP_BITS + 1)
 _SERIES = 320  # fixed-point bits of the exact series
 _FIXED = 400  # and of the thresholds
 _MARGIN = 2.0**-26
@@ -127,7 +128,7 @@ def _one_minus_exp(e: int) -> int:
     return total
 
 
-@jit
+@bare
 def _fill(
     words: WordArray, out: IntArray, width: int, tables: tuple[WordArray, IntArray], margin: float
 ) -> tuple[int, int, int]:
@@ -155,12 +156,12 @@ def _fill(
         # v against q
         v = np.int64((first >> np.uint64(1)) & np.uint64((1 << _V_BITS) - 1))
         if v < (2 * k + 1) << (_V_BITS - 2 * _STEP_BITS - 1):
-            x = np.float64(u) * 2.0**-64
-            e = (2.0 * k + x) * x * 2.0**-15
+            x = np.float64(u) * _WORD_UNIT
+            e = (2.0 * k + x) * x * _STEP_UNIT
             q = e * (1.0 - e / 2.0 * (1.0 - e / 3.0 * (1.0 - e / 4.0 * (1.0 - e / 5.0))))
-            if (v + 1) * 2.0**-_V_BITS <= q - margin:
+            if (v + 1) * _V_UNIT <= q - margin:
                 continue
-            if v * 2.0**-_V_BITS < q + margin:
+            if v * _V_UNIT < q + margin:
                 return done, at, _UNDECIDED
         # w u = j + rest / 2^64, by the two halves of u; then to the nearest integer
         below = (u & low32) * w

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, jit, part
 from stillspace.kernels.jobs import ORTHONORMAL, filled, lines
 from stillspace.kernels.lanes import constant, load, multiply, root, spread, store, subtract
 from stillspace.kernels.passes import GLAD, add_terms, clipped
@@ -50,7 +50,7 @@ def _lines(size: int) -> FloatArray:
     return memory[first : first + size]
 
 
-@jit
+@bare
 def _on_lattice(value: float, index: int, spacing: float) -> float:
     """Return `(rint(value/γ) + index) γ`; the same steps as `GaussianNoise.release`."""
     if math.isnan(value):
@@ -135,7 +135,7 @@ def _is_orthonormal(V: FloatArray) -> bool:
     return True
 
 
-@jit
+@bare
 def scaled_residuals(
     X: FloatArray, b: int, D: int, P: FloatArray, n: int, floor: float, R: FloatArray,
     work: FloatArray,

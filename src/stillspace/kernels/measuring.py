@@ -8,7 +8,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.calls import call
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import bare
 from stillspace.kernels.jobs import (
     Cells,
     Scales,
@@ -68,7 +68,7 @@ def measured(
     return found.result()
 
 
-@jit
+@bare
 def _run_measure(
     load: int, source: Any, cells: Cells, factors: Scales, span: Span, rows: IntArray,
     scales: FloatArray, X: FloatArray, D: int, V: FloatArray, r: int, near: float, Y: FloatArray,
@@ -81,7 +81,7 @@ def _run_measure(
         width = choose(span.chosen, at, span.stop, span.block, b, factors, rows, scales)
         call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
         if factors.bound >= 0.0:
-            bound_rows(X, D, b, factors.bound, scales)
+            bound_rows(X, D, b, factors.bound, scales, work)
         measure(X, b, D, V, r, near, Y, at - span.start, stride, distances, work)
         at += width
 

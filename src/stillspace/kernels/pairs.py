@@ -3,10 +3,10 @@
 from math import isfinite, isnan
 
 from stillspace._typing import FloatArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import bare
 
 
-@jit
+@bare
 def subtract_pairs(
     A: FloatArray,
     B: FloatArray,

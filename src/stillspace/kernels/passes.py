@@ -7,7 +7,7 @@ projection Q is not applied row by row: `Σ w Qx yᵀ = Q Σ w x yᵀ`, so it fo
 **The distance.** `d² = ‖x‖² − ‖y‖²` where that is at least `near`; below it, where rounding would
 be seen, the residual `x − V y` itself is computed, its norm is d, and it takes the place of the
 row. Which of the two it is depends on the bits of the row alone. V must have orthonormal columns;
-with any other V `near` is infinite and the sum is not projected (`jobs.Adder`).
+with any other V `near` is infinite and the sum is not projected (`jobs.RowAdder`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stillspace.kernels.lanes import (
     total,
     where_below,
 )
-from stillspace.kernels.prefetch import bring_rows
+from stillspace.kernels.prefetch import LONG_ROW, bring_rows
 from stillspace.kernels.tiles import (
     add_gram,
     add_outer,
@@ -71,15 +71,14 @@ def squares_of(Y: FloatArray, at: int, r: int, b: int) -> Any:
 
 @part
 def group_distances(
-    X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float, keep: bool,
+    squares: Any, X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float, keep: bool,
     parts: FloatArray, Y: FloatArray, to: int, b: int, R: FloatArray,
 ) -> Any:  # fmt: skip
-    """Write the scores of eight rows X[at:] to Y[to:] (r, b); return their squared distances.
+    """Return the squared distances of the eight rows X[at:], of these squares and scores Y[to:].
 
     With `keep` a residual that is computed takes the place of its row; without, it goes to R (D).
     The first 16 entries of R after the row are scratch.
     """
-    squares = group_scores(X, at, D, V, r, parts, Y, to, b)
     left = subtract(squares, squares_of(Y, to, r, b))
     # 0 + D: a plain number would have its own copy of the function compiled
     first, second = D + 0, D + 8
@@ -172,23 +171,30 @@ def add_terms(
     parts. What component r + 1 adds to `sums`, if there is one, is never handed on. What follows
     the argument `sums` is the next block, for `bring_rows`.
     """
+    soon = stop if row_bytes < LONG_ROW else 0
     if kind == MOMENT:
-        bring_rows(chosen, ahead, min(ahead + b, stop), first, row_bytes)
+        bring_rows(chosen, ahead, min(ahead + b, soon), first, row_bytes)
         add_square(X, b, D, used, sums)
         return
     number, size = constant(0.0), used * b
     R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
     for i in range(0, b, 8):
-        bring_rows(chosen, ahead + i, min(ahead + i + 8, stop), first, row_bytes)
-        if kind == SCORES:
-            left = group_scores(X, i * D, D, V, r, parts, work, i, b)
-        else:
-            left = group_distances(X, i * D, D, V, r, near, kind != IRLS, parts, work, i, b, R)
+        bring_rows(chosen, ahead + i, min(ahead + i + 8, soon), first, row_bytes)
+        left = group_scores(X, i * D, D, V, r, parts, work, i, b)
+        if kind != SCORES:
+            keep = kind != IRLS
+            left = group_distances(left, X, i * D, D, V, r, near, keep, parts, work, i, b, R)
+        store(work, 3 * size + i, left)
+    for i in range(0, b, 8):  # a loop of its own: roots and quotients of neighbours overlap
+        left = load(work, 3 * size + i)
         gain = weigh_group(left, kind, floor, cut, cap, work, i, size, r, b)
         number = add(number, gain)
     sums[used * D] += total(number)
     if kind != SCORES:
-        add_outer(X, D, b, work, 3 * size, used if r in (1, 3) else r, sums)
+        add_outer(
+            X, D, b, work, 3 * size, used if r in (1, 3) else r, sums, chosen, ahead,
+            stop - soon, first, row_bytes,
+        )  # fmt: skip
     if kind in (NEWTON, SCORES):
         add_gram(work, 2 * size, work, size, b, used, sums, used * D + 8)
 
@@ -230,8 +236,8 @@ def measure(
     """
     R, parts = work[: D + 16], work[D + 16 :]
     for i in range(0, b, 8):
-        if len(distances) == 0:
-            group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
-        else:
-            left = group_distances(X, i * D, D, V, r, near, False, parts, Y, at + i, stride, R)
+        left = group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
+        if len(distances) > 0:
+            to = at + i
+            left = group_distances(left, X, i * D, D, V, r, near, False, parts, Y, to, stride, R)
             store(distances, at + i, root(larger(left, constant(0.0))))

@@ -17,8 +17,9 @@ _READ, _SECOND_CACHE, _DATA = 0, 2, 1
 _LINE = 64
 
 LONG_ROW = 512
-"""Bytes of a row from which on its loader brings the next few rows nearer. Shorter rows come nearer
-while the block before them is added up: they take few hints, and chosen ones lie apart."""
+"""Bytes of a row from which on rows of the next block come nearer one by one while terms are added
+up, and the loader brings the next few rows nearer. Shorter rows come nearer while scores are made:
+they take few hints, and chosen ones lie apart."""
 
 
 def _prefetch(_: Any, address: Any) -> Any:  # noqa: ARG001

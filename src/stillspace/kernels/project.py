@@ -1,10 +1,10 @@
 """A sparse random projection of blocks of rows, compiled."""
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import bare
 
 
-@jit
+@bare
 def add_projected(X: FloatArray, target: IntArray, sign: FloatArray, out: FloatArray) -> None:
     """Add `sign[d, t] · X[:, d]` to column `target[d, t]` of `out` (b, m), d and t in order.
 

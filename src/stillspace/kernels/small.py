@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.jit import bare, jit, part
 
 _SWEEPS = 40
 _ORTHOGONAL = 2.0**-102  # squares of cosines: at rounding,
@@ -119,7 +119,7 @@ def _polar_pair(A: FloatArray, D: int, out: FloatArray) -> bool:
     return True
 
 
-@jit
+@bare
 def polar_rows(A: FloatArray, r: int, D: int, J: FloatArray, out: FloatArray) -> None:
     """Write the nearest matrix with orthonormal rows to `out`: the polar factor of A[:r, :D].
 

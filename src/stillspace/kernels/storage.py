@@ -17,11 +17,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from stillspace._typing import AnyArray, FloatArray, IntArray
-from stillspace.kernels.convert import eight
-from stillspace.kernels.jit import jit, part
+from stillspace.kernels.convert import contiguous, eight
+from stillspace.kernels.jit import bare, part
 from stillspace.kernels.lanes import (
     LANES,
     add,
@@ -48,8 +46,15 @@ SMALLEST_SQUARE, LARGEST_SQUARE = 2.0**-600, 2.0**700
 """Between these a sum of squares has lost nothing below or above: the largest cell lies between
 2⁻⁴⁰⁰ and 2⁴⁰⁰ for any number of columns that there is memory for, and all cells are finite."""
 
+NORM_WORK = 88
+"""Numbers that `inverse_norms` needs memory for: eight times eight, and three times eight."""
+
 AHEAD = 4
 """Rows between the one that is converted and the one that is brought nearer."""
+
+STRETCH = 512
+"""Columns of a block that are centred and scaled at a time: their centres and scales stay in the
+first cache."""
 
 
 @part
@@ -78,45 +83,60 @@ def one_cell(
     return cell * factor
 
 
-@jit
+@part
+def _load_stretch(
+    cells: AnyArray, begin: int, center: FloatArray, unit: FloatArray, missing: float, kind: int,
+    factor: float, low: int, high: int, X: FloatArray, at: int,
+) -> None:  # fmt: skip
+    """Load columns low…high of the row that begins there; both are multiples of 8."""
+    D, scale = len(center), constant(factor)
+    full = D // LANES * LANES
+    if kind == AS_STORED:
+        for d in range(low, min(high, full), LANES):
+            store(X, at + d, multiply(eight(cells, begin + d), scale))
+    else:
+        for d in range(low, min(high, full), LANES):
+            x = _placed(eight(cells, begin + d), d, center, unit, missing, kind)
+            store(X, at + d, multiply(x, scale))
+    if full < high:
+        x = eight(cells, begin + full)  # the next row begins in these cells
+        if kind != AS_STORED:
+            x = _placed(x, full, center, unit, missing, kind)
+        store(X, at + full, first_lanes(multiply(x, scale), D - full))
+
+
+@bare
 def load_dense(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
     rows: IntArray, factors: FloatArray, count: int, X: FloatArray, width: int,
 ) -> None:  # fmt: skip
     """Load rows of an array (n, D) of any strides."""
     cells, D = source[0], len(center)
-    full, whole = D // LANES * LANES, (D + 7) // LANES * LANES
-    by_eight = cells.flags.c_contiguous and whole <= width
-    far = cells.flags.c_contiguous and D * cells.itemsize >= LONG_ROW
-    for i in range(count):
-        at, begin, factor, done = i * width, rows[i] * D, factors[i], 0
-        if far and i + AHEAD < count:
-            bring_rows(rows, i + AHEAD, i + AHEAD + 1, cells.ctypes.data, D * cells.itemsize)
-        if factor != 0.0 and by_eight and begin + whole <= cells.size:
-            scale = constant(factor)
-            if kind == AS_STORED:
-                for d in range(0, full, LANES):
-                    store(X, at + d, multiply(eight(cells, begin + d), scale))
-            else:
-                for d in range(0, full, LANES):
-                    x = _placed(eight(cells, begin + d), d, center, unit, missing, kind)
-                    store(X, at + d, multiply(x, scale))
-            if full < D:
-                x = eight(cells, begin + full)  # the next row begins in these cells
-                if kind != AS_STORED:
-                    x = _placed(x, full, center, unit, missing, kind)
-                store(X, at + full, first_lanes(multiply(x, scale), D - full))
-            done = whole
-        elif factor != 0.0:
-            for d in range(D):
-                value = float(cells[rows[i], d])
-                X[at + d] = one_cell(value, d, center, unit, missing, kind, factor)
-            done = D
-        if done < width:
-            _fill_up(X, at, done, width)
+    whole = (D + 7) // LANES * LANES
+    by_eight = contiguous(cells) and whole <= width
+    far = contiguous(cells) and D * cells.itemsize >= LONG_ROW
+    step = max(whole, LANES) if kind == AS_STORED else STRETCH
+    for low in range(0, whole, step):
+        high = min(low + step, whole)
+        for i in range(count):
+            at, begin, factor, done = i * width, rows[i] * D, factors[i], 0
+            if far and low == 0 and i + AHEAD < count:
+                bring_rows(rows, i + AHEAD, i + AHEAD + 1, cells.ctypes.data, D * cells.itemsize)
+            if factor != 0.0 and by_eight and begin + whole <= cells.size:
+                _load_stretch(
+                    cells, begin, center, unit, missing, kind, factor, low, high, X, at
+                )  # fmt: skip
+                done = whole
+            elif low == 0 and factor != 0.0:
+                for d in range(D):
+                    value = float(cells[rows[i], d])
+                    X[at + d] = one_cell(value, d, center, unit, missing, kind, factor)
+                done = D
+            if low == 0 and done < width:
+                _fill_up(X, at, done, width)
 
 
-@jit
+@bare
 def load_columns(
     source: tuple[AnyArray], center: FloatArray, unit: FloatArray, missing: float, kind: int,
     rows: IntArray, factors: FloatArray, count: int, X: FloatArray, width: int,
@@ -131,7 +151,7 @@ def load_columns(
         _fill_up(X, i * width, 0 if factors[i] == 0.0 else D, width)
 
 
-@jit
+@bare
 def load_sparse(
     source: tuple[AnyArray, AnyArray, AnyArray], center: FloatArray, unit: FloatArray,
     missing: float, kind: int, rows: IntArray, factors: FloatArray, count: int, X: FloatArray,
@@ -168,16 +188,20 @@ def load_sparse(
                 X[d] = math.nan
 
 
-@jit
-def inverse_norms(X: FloatArray, D: int, count: int, norm_bound: float, out: FloatArray) -> None:
+@bare
+def inverse_norms(
+    X: FloatArray, D: int, count: int, norm_bound: float, out: FloatArray, work: FloatArray
+) -> None:
     """Write `1 / max(‖x‖, norm_bound)` for each row of X (count, D); 0 for one that is not finite.
 
     And 0 for a zero row. Rows are scaled by a power of two first where squares would not be safe,
     so that 1e-200 and 1e200 come out right (SPEC 1). A row that is so short or so long that the
     inverse is no normal number stays inside the unit ball, a little or (below 1e-307) far from its
-    surface. D is a multiple of 8; the squares are added in the order of `tiles`.
+    surface. D is a multiple of 8; the squares are added in the order of `tiles`. The last
+    `NORM_WORK` entries of `work` are overwritten.
     """
-    work, parts = np.empty(24), np.empty(64)
+    free = len(work) - NORM_WORK
+    work, parts = work[free : free + 24], work[free + 24 :]
     first, i = D * 0, 0  # a plain number would have its own copy of a function compiled
     while i < count:
         # Eight rows at once where all their squares are safe: the same steps for each of them.
@@ -201,13 +225,16 @@ def inverse_norms(X: FloatArray, D: int, count: int, norm_bound: float, out: Flo
         i += 8
 
 
-@jit
-def bound_rows(X: FloatArray, D: int, count: int, norm_bound: float, factors: FloatArray) -> None:
+@bare
+def bound_rows(
+    X: FloatArray, D: int, count: int, norm_bound: float, factors: FloatArray, work: FloatArray
+) -> None:
     """Scale each row of X (count, D) by its inverse norm, which goes to `factors`.
 
-    A row then has the bits that it gets from a loader that is given this number.
+    A row then has the bits that it gets from a loader that is given this number. `work` as for
+    `inverse_norms`.
     """
-    inverse_norms(X, D, count, norm_bound, factors)
+    inverse_norms(X, D, count, norm_bound, factors, work)
     for i in range(count):
         factor = constant(factors[i])
         for d in range(i * D, (i + 1) * D, LANES):

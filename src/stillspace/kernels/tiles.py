@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stillspace._typing import FloatArray
-from stillspace.kernels.jit import part
+from stillspace._typing import FloatArray, IntArray
+from stillspace.kernels.jit import MANY_REGISTERS, part
 from stillspace.kernels.lane_sums import totals
 from stillspace.kernels.lanes import (
     add,
@@ -27,9 +27,11 @@ from stillspace.kernels.lanes import (
     store,
     subtract,
 )
+from stillspace.kernels.prefetch import bring_rows
 
-CHUNK = 256
-"""Coordinates of eight rows that are worked on at a time: they stay in the first cache."""
+CHUNK = 264
+"""Coordinates of eight rows that are worked on at a time: they stay in the first cache. 256 columns
+and the eight cells that keep rows apart are one chunk."""
 
 
 @part
@@ -44,9 +46,16 @@ def group_scores(
     squares = constant(0.0)
     for begin in range(0, D, CHUNK):
         end = begin + CHUNK if begin + CHUNK < D else D
-        for j in range(r):
+        j = 0
+        while MANY_REGISTERS and j + 2 <= r:
+            one, other = _two_inner_products(X, at, D, V, j * D, begin, end, parts, 64 * j)
+            store(Y, to + j * b, one)
+            store(Y, to + (j + 1) * b, other)
+            j += 2
+        while j < r:
             found = _inner_products(X, at, D, V, j * D, begin, end, parts, 64 * j)
             store(Y, to + j * b, found)
+            j += 1
         squares = _squares(X, at, D, begin, end, parts, 64 * r)
     return squares
 
@@ -103,6 +112,42 @@ def _inner_products(
         _store_four(parts, to, a0, a1, a2, a3)
         _store_four(parts, to + 32, a4, a5, a6, a7)
     return totals(a0, a1, a2, a3, a4, a5, a6, a7)
+
+
+@part
+def _two_inner_products(
+    X: FloatArray, x: int, D: int, V: FloatArray, v: int, begin: int, end: int, parts: FloatArray,
+    to: int,
+) -> Any:  # fmt: skip
+    """Return what `_inner_products` returns, for V[v:] and V[v + D:]; a row is loaded once."""
+    zero = constant(0.0)
+    a0, a1, a2, a3, a4, a5, a6, a7 = zero, zero, zero, zero, zero, zero, zero, zero
+    b0, b1, b2, b3, b4, b5, b6, b7 = zero, zero, zero, zero, zero, zero, zero, zero
+    if begin > 0:
+        a0, a1, a2, a3 = _load_four(parts, to)
+        a4, a5, a6, a7 = _load_four(parts, to + 32)
+        b0, b1, b2, b3 = _load_four(parts, to + 64)
+        b4, b5, b6, b7 = _load_four(parts, to + 96)
+    for k in range(begin, end, 8):
+        w, u, p = load(V, v + k), load(V, v + D + k), x + k
+        y0, y1, y2, y3 = load(X, p), load(X, p + D), load(X, p + 2 * D), load(X, p + 3 * D)
+        a0, b0 = add(a0, multiply(y0, w)), add(b0, multiply(y0, u))
+        a1, b1 = add(a1, multiply(y1, w)), add(b1, multiply(y1, u))
+        a2, b2 = add(a2, multiply(y2, w)), add(b2, multiply(y2, u))
+        a3, b3 = add(a3, multiply(y3, w)), add(b3, multiply(y3, u))
+        q = p + 4 * D
+        y0, y1, y2, y3 = load(X, q), load(X, q + D), load(X, q + 2 * D), load(X, q + 3 * D)
+        a4, b4 = add(a4, multiply(y0, w)), add(b4, multiply(y0, u))
+        a5, b5 = add(a5, multiply(y1, w)), add(b5, multiply(y1, u))
+        a6, b6 = add(a6, multiply(y2, w)), add(b6, multiply(y2, u))
+        a7, b7 = add(a7, multiply(y3, w)), add(b7, multiply(y3, u))
+    if end < D:
+        _store_four(parts, to, a0, a1, a2, a3)
+        _store_four(parts, to + 32, a4, a5, a6, a7)
+        _store_four(parts, to + 64, b0, b1, b2, b3)
+        _store_four(parts, to + 96, b4, b5, b6, b7)
+    first = totals(a0, a1, a2, a3, a4, a5, a6, a7)
+    return first, totals(b0, b1, b2, b3, b4, b5, b6, b7)
 
 
 @part
@@ -189,17 +234,24 @@ def residual(
 
 @part
 def add_outer(
-    X: FloatArray, D: int, b: int, W: FloatArray, w0: int, r: int, sums: FloatArray
-) -> None:
+    X: FloatArray, D: int, b: int, W: FloatArray, w0: int, r: int, sums: FloatArray,
+    chosen: IntArray, ahead: int, stop: int, first: int, row_bytes: int,
+) -> None:  # fmt: skip
     """Add `Σ w_i x_iᵀ` to `sums` (r, D), for the rows X (b, D) and their weights W[w0:] (r, b).
 
     r is 2, 4 or more. These are sums of finished terms, for which any order and any rounding of a
     matrix product will do (SPEC 4 b). A block is added to `sums` at once.
+    Meanwhile as many rows come nearer, positions ahead…stop (`bring_rows`), one after another: all
+    at once they would wait for each other.
     """
-    zero = constant(0.0)
+    zero, due, turns = constant(0.0), 0, D // 8 * ((r + 4) // 5)
     for d in range(0, D, 8):
         j = 0
         while j < r:
+            due += b
+            while due >= turns and ahead < stop:
+                bring_rows(chosen, ahead, ahead + 1, first, row_bytes)
+                ahead, due = ahead + 1, due - turns
             left, w, t, p = r - j, w0 + j * b, j * D + d, d
             s0, s1, s2, s3, s4 = zero, zero, zero, zero, zero
             if left >= 5 and left not in (6, 8):

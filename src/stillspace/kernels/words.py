@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels.jit import jit
+from stillspace.kernels.jit import bare
 
 HIGH, LOW = 2.0**-20, 2.0**-70
 CARRY = 50
@@ -20,7 +20,7 @@ LARGEST = 2.0**42
 """A part of a sum is clipped to this many units: a job of bounded terms never comes near it."""
 
 
-@jit
+@bare
 def add_words(parts: FloatArray, unit: float, high: IntArray, low: IntArray) -> None:
     """Add the sums of jobs (jobs, entries) to the words of a total; NaN counts as 0."""
     for k in range(parts.shape[0]):

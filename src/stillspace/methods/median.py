@@ -66,7 +66,6 @@ class PrivateMedian:
 
     @property
     def coordinates(self) -> int:
-        """A step and a distance each pass."""
         return self.rule.steps * (self.D + 1)
 
     def begin(self, allowance: Allowance) -> MedianState:  # noqa: ARG002
@@ -74,7 +73,6 @@ class PrivateMedian:
         return MedianState(np.zeros(self.D), HALF**2 / self.D)
 
     def ask(self, state: MedianState) -> Ask | None:
-        """Ask for the step and for the mean distance."""
         if state.k == self.rule.steps:
             return None
         rule = self.rule
@@ -101,5 +99,4 @@ class PrivateMedian:
         return replace(state, m=m, P=left, k=state.k + 1)
 
     def outcome(self, state: MedianState) -> Outcome:
-        """Return the centre, in units of twice the radius."""
         return Outcome(state.m)

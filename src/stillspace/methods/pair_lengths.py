@@ -94,7 +94,6 @@ class PairLengths:
 
     @property
     def coordinates(self) -> int:
-        """One per bin, and those of the second moment."""
         bins = len(_wide()) + len(_narrow(0, self.rule)) + 2
         return bins + SecondMoment(self.D).noise.coordinates
 
@@ -129,7 +128,6 @@ class PairLengths:
         return replace(state, length=length)
 
     def outcome(self, state: PairLengthState) -> Outcome:
-        """Return the cut as a row map, if it was confirmed."""
         assert state.length is not None
         through = (LeaveOut(state.length),) if state.confirmed else ()
         found = state.length if state.confirmed else None
@@ -137,7 +135,6 @@ class PairLengths:
 
 
 def _wide() -> FloatArray:
-    """Return the logarithms of the edges between wide bins."""
     return LEAST + WIDE * np.arange(1.0, WIDE_BINS)
 
 

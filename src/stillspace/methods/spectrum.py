@@ -26,7 +26,6 @@ class Moment:
     """Of the noise on a diagonal entry."""
 
     def plus(self, answer: Answer, share: float) -> Moment:
-        """Return the mean with one release more."""
         total = self.share + share
         value = (self.share * self.value + share * answer.value) / total
         return Moment(value, total, self.sd * sqrt(self.share / total))
@@ -40,7 +39,6 @@ class Moment:
         return self._eigen.top(r)
 
     def spectrum(self, r: int) -> Spectrum:
-        """Return what the r largest eigenvalues tell."""
         return Spectrum.of(self._eigen.values, self.sd, r)
 
     def count(self, most: int) -> int:

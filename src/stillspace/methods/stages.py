@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isnan, nan, pi
+from math import pi
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.methods.newton.routes import filled_cells, with_reason
 from stillspace.methods.pictures import length_of_map, scree_of
 from stillspace.methods.spectrum import Spectrum, count_components
 from stillspace.methods.standardiser import LARGEST_SCALE
@@ -29,10 +28,6 @@ from stillspace.rows.maps import (
     with_bound,
     with_center,
 )
-
-MOST_MISSING = 0.01
-"""Released share of missing cells up to which the estimate of the error holds. With 5 % it was
-between .07 and 1.5 of the error, with 15 % at most half of it (docs/newton.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,7 @@ class StandardiseStage(_Stage):
             known = np.where(dropped, LARGEST_SCALE, scale)
             affine = replace(affine, scale=FrozenArray.of(known))
         after = replace(progress, view=with_affine(progress.view, affine))
-        return after.knowing(dropped=dropped & self.scale, missing=found.facts["missing"])
+        return after.knowing(dropped=dropped & self.scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +121,7 @@ class NarrowStage(_Stage):
         """Let the stage of the subspace see projected rows."""
         maps: View = (Project(FrozenArray.of(found.V)), Sphere())
         after = replace(progress, narrowed=maps, moment=found.moment, n_iter=found.n_iter or 1)
-        release = next(self.plan.releases())
-        return after.knowing(narrowing_sd=release.sigma(0) / release.size)
+        return after.knowing(narrowing_sd=_noise(self.plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,32 +143,21 @@ class SubspaceStage(_Stage):
         if not self.needs_units:
             return None
         affine = affine_of(progress.view)
-        assert affine.scale is not None or affine.center is not None
-        some = affine.center if affine.scale is None else affine.scale
+        some = affine.center or affine.scale
         assert some is not None
-        D = some.shape[0]
-        center = np.zeros(D) if affine.center is None else affine.center.array
-        scale = np.ones(D) if affine.scale is None else affine.scale.array
-        return np.stack([center, scale])
+        return np.stack(affine.vectors(some.shape[0]))
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Keep the basis, its axes turned to the components."""
         V, moment, facts = found.V, found.moment, dict(found.facts)
         if self.choose_components:
             assert moment is not None
-            release = next(self.plan.releases())
-            V = V[:, : count_components(moment, release.sigma(0) / release.size, V.shape[1])]
+            V = V[:, : count_components(moment, _noise(self.plan), V.shape[1])]
         if found.n_iter == 0 and moment is not None:  # private PCA: one second moment, no step
-            release = next(self.plan.releases())
-            sd = release.sigma(0) / release.size
+            sd = _noise(self.plan)
             facts["error_estimate"] = Spectrum.of(moment, sd, V.shape[1]).pca_error(sd)
         if progress.narrowed:
             V, moment = _widened(progress, V, moment, facts)
-        missing = progress.facts.get("missing", 0.0)
-        filling = getattr(getattr(self.plan, "method", None), "affine", None) is not None
-        if filling and missing > MOST_MISSING and not isnan(facts["error_estimate"]):
-            route = with_reason(facts["route"], filled_cells(missing))
-            facts.update(error_estimate=nan, route=route)
         dropped = facts.get("dropped", progress.facts.get("dropped"))
         if dropped is not None and dropped.any():
             V = _without(V, dropped)
@@ -199,11 +182,8 @@ class SummaryStage(_Stage):
     """The number of columns that the release is planned for."""
 
     def point(self, progress: Progress) -> FloatArray | None:
-        """Return the components; zero columns stand in where fewer were chosen than planned for."""
-        assert progress.V is not None
-        point = np.zeros((len(progress.V), self.n_components))
-        point[:, : progress.V.shape[1]] = progress.V
-        return point
+        """Return the components that the release is planned for."""
+        return _components(progress, self.n_components)
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Keep what was released under the summary's name; a certificate is a fact already."""
@@ -244,12 +224,8 @@ class ScoreMapStage(_Stage):
         return with_bound(progress.view, Clip(self._length(progress)))
 
     def point(self, progress: Progress) -> FloatArray | None:
-        """Return the first components; zero columns stand in for components that are not there."""
-        assert progress.V is not None
-        point = np.zeros((len(progress.V), self.m))
-        leading = min(self.m, progress.V.shape[1])
-        point[:, :leading] = progress.V[:, :leading]
-        return point
+        """Return the components whose scores are counted."""
+        return _components(progress, self.m)
 
     def after(self, progress: Progress, found: Found) -> Progress:
         """Keep the map."""
@@ -271,8 +247,15 @@ class ScreeStage(_Stage):
         return progress.knowing(scree=scree.values, scree_noise=scree.noise)
 
 
+def _components(progress: Progress, count: int) -> FloatArray:
+    """Return the first components; zero columns stand in for components that are not there."""
+    assert progress.V is not None
+    found = progress.V[:, :count]
+    return np.pad(found, ((0, 0), (0, count - found.shape[1])))
+
+
 def _noise(plan: AnyPlan) -> float:
-    """Return the standard deviation of the noise on the mean that a reading releases."""
+    """Return the standard deviation of the noise on the mean that a plan releases first."""
     release = next(plan.releases())
     return release.sigma(0) / release.size
 

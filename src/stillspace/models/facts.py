@@ -19,7 +19,6 @@ SKETCH = "stillspace sketch"
 RELEASED = ("error_estimate", "route", "variances", "distance_quantiles", "pair_cut")
 LONGEST_PARAMETER = LONGEST_TEXT // 8
 """A longer parameter (a centre of 13 000 columns, say) is left out; `center_` is stored anyway."""
-GROUP_NUMBERS = ("angle", "share", "sd")
 MOST_GROUPS = 64
 SECRET = "random_state"
 """Never stored: whoever has the seed of a fit can remove its noise."""

@@ -36,9 +36,7 @@ from stillspace.parts import geometry, noise, outputs, queries, sampling, schedu
 from stillspace.parts.queries.base import Query
 from stillspace.plans import adaptive, fixed, release, staged, starts, tested
 from stillspace.plans.protocol import AnyPlan
-from stillspace.rows import maps
-
-__all__ = ["UnknownPartError", "plan_from_json", "plan_to_json"]
+from stillspace.rows import Sketch, maps
 
 Classes: TypeAlias = tuple[type, ...]
 
@@ -90,7 +88,7 @@ _BY_PROTOCOL: Mapping[Any, Classes] = {
 _OTHERS: Classes = (
     *_frozen_in(noise),
     *_frozen_in(maps),
-    maps.Sketch,
+    Sketch,
     release.Release,
     release.JointRelease,
     *_frozen_in(starts),
@@ -135,8 +133,7 @@ def _encoded(value: Any, arrays: dict[FrozenArray, int]) -> Any:
         return {"is": "array", "begin": begin, "shape": list(value.shape)}
     kind = type(value)
     if _CLASSES.get(kind.__name__) is not kind:
-        msg = f"a model file has no word for a {kind.__name__}"
-        raise UnknownPartError(msg)
+        raise UnknownPartError(f"a model file has no word for a {kind.__name__}")
     parts = {f.name: _encoded(getattr(value, f.name), arrays) for f in fields(value)}
     return {"is": kind.__name__, **parts}
 
@@ -167,7 +164,7 @@ def _decoded(stored: Any, numbers: FloatArray) -> Any:
         raise RefusedError(f"its plan has a {kind.__name__} with other fields")
     found = {field: _decoded(value, numbers) for field, value in stored.items() if field != "is"}
     for field, value in found.items():
-        if not _fits(value, hints[field]):
+        if not fits(value, hints[field]):
             raise RefusedError(f"its plan has a {kind.__name__} with a wrong {field}")
     return kind(**found)
 
@@ -198,16 +195,18 @@ def _needed(kind: type) -> frozenset[str]:
     )
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value that was read may stand in a field with this annotation."""
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value that was read may stand where something is annotated like this."""
     if hint in _BY_PROTOCOL:
         return type(value) in _BY_PROTOCOL[hint]
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in inner)
+        return any(fits(value, each) for each in inner)
     if origin is Literal:
         return type(value) is str and value in inner
+    if origin is list:
+        return type(value) is list and all(fits(item, inner[0]) for item in value)
     if origin is tuple:
         each = inner[:1] * len(value) if inner[1:] == (...,) and type(value) is tuple else inner
-        return type(value) is tuple and len(value) == len(each) and all(map(_fits, value, each))
+        return type(value) is tuple and len(value) == len(each) and all(map(fits, value, each))
     return type(value) in ((float, int) if hint is float else (hint,))

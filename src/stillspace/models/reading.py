@@ -27,24 +27,33 @@ from stillspace.estimators._summary import QUANTILES
 from stillspace.methods.certificate import PrivateCertificate
 from stillspace.methods.outlier_look import LeftOut
 from stillspace.methods.pictures import ScoreMap, Scree
-from stillspace.models.facts import (
-    CLASSES,
-    GROUP_NUMBERS,
-    MOST_GROUPS,
-    SKETCH,
-    Model,
-    ModelFile,
-)
-from stillspace.models.plans import plan_from_json
+from stillspace.models.facts import CLASSES, MOST_GROUPS, SKETCH, Model, ModelFile
+from stillspace.models.plans import fits, plan_from_json
 from stillspace.privacy import GaussianEvent, Guarantee, SingleEvent
 from stillspace.privacy.receipts import Receipt
 from stillspace.rows import Sketch
 
-_FACTS_2 = {
-    "kind", "format", "stillspace", "class", "parameters", "not_stored", "feature_names", "n_iter",
-    "converged", "sketch", "released", "plan", "privacy",
+_FACTS: Mapping[str, Any] = {
+    "kind": str, "format": int, "stillspace": str, "class": str, "parameters": dict,
+    "not_stored": list[str], "feature_names": list[str] | None, "n_iter": int,
+    "converged": bool | None, "sketch": dict | None, "released": dict, "plan": str | dict | None,
+    "privacy": dict, "written": str, "plan_text": str, "receipt": dict | None,
 }  # fmt: skip
-_FACTS = {2: _FACTS_2, FORMAT: _FACTS_2 | {"written", "plan_text", "receipt"}}
+"""The facts of a description, and their types in JSON."""
+_SINCE_3 = {"written", "plan_text", "receipt"}
+_RELEASED: Mapping[str, Any] = {
+    "error_estimate": float | None, "route": str, "pair_cut": float | None,
+    "variances": list[float | None] | None, "distance_quantiles": list[float | None] | None,
+    "dropped_columns": list[int], "left_out": list, "certificate": dict | None,
+    "score_map": dict | None, "scree": dict | None,
+}  # fmt: skip
+"""What a fit released besides the subspace. Versions before 0.2.0 did not know all of these."""
+_PARTS: Mapping[str, Any] = {
+    "direction": list[float], "two_sided": bool, "angle": float, "share": float, "sd": float,
+    "shares": list, "length": float, "labels": list[str | int | float | bool],
+    "values": list[float], "noise": float,
+}  # fmt: skip
+"""The fields of groups that were left out (`LeftOut`) and of pictures (`ScoreMap`, `Scree`)."""
 _MOST_SAMPLED_PARTS = 8
 """The most different releases of an event that sample rows: each needs a privacy loss distribution
 of its own. Fits of this package have one."""
@@ -79,17 +88,16 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
             contents = read_model_file(file, secret)
             _check_format(contents)
             model = _rebuilt(contents)
-            missing = _texts(contents.about["not_stored"])
+            missing = contents.about["not_stored"]
         except (_OtherFormatError, KeyFileError) as error:
             msg = f"{name} {error}"
             raise (KeyFileError if isinstance(error, KeyFileError) else ValueError)(msg) from None
         except Exception as error:  # foreign bytes make NumPy, zipfile and json raise all kinds
             reason = f" ({error})" if isinstance(error, RefusedError) else ""
-            msg = (
+            raise ValueError(
                 f"{name} is not a whole stillspace model file{reason}; give a file that "
                 "stillspace fit or save_model wrote."
-            )
-            raise ValueError(msg) from error
+            ) from error
     if missing:
         words = ", ".join(missing)
         msg = f"The model file could not hold these parameters: {words}; a new fit would need them."
@@ -101,17 +109,11 @@ class _OtherFormatError(Exception):
     """The file is a model of a format that this version does not read."""
 
 
-def _group(stored: Any, width: int) -> LeftOut:
-    """Return a group that `_group_facts` wrote."""
-    if type(stored) is not dict or type(stored["two_sided"]) is not bool:
-        raise RefusedError("a group that was left out is not described as one")
-    numbers = {name: stored[name] for name in GROUP_NUMBERS}
-    direction = stored["direction"]
-    if type(direction) is not list or len(direction) != width:
-        raise RefusedError("a direction has another length than the components")
-    if any(type(value) is not float for value in (*numbers.values(), *direction)):
-        raise RefusedError("a group that was left out is not described by numbers")
-    return LeftOut(np.array(direction), stored["two_sided"], **numbers)
+def _check_types(stored: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    """Raise unless every fact is of its type; facts without a stated type are never looked at."""
+    for name in types.keys() & stored.keys():
+        if not fits(stored[name], types[name]):
+            raise RefusedError(f"its {name} is not of the right type")
 
 
 def _check_format(contents: Contents) -> None:
@@ -120,54 +122,47 @@ def _check_format(contents: Contents) -> None:
     if type(found) is not int:
         raise RefusedError("its format is no whole number")
     if found not in READ_FORMATS:
-        msg = (
+        raise _OtherFormatError(
             f"is a model of format {described(found)}, written by stillspace "
             f"{described(about.get('stillspace'))}; this version reads format "
             f"{' and '.join(map(str, READ_FORMATS))}."
         )
-        raise _OtherFormatError(msg)
-    if contents.sealed != (found == FORMAT):
+    if bool(contents.sha256) != (found == FORMAT):
         raise RefusedError("its format says otherwise than its end")
-    if set(about) != _FACTS[found]:
+    if set(about) != _FACTS.keys() - (_SINCE_3 if found == 2 else set()):
         raise RefusedError("its description has other facts than those of a model")
-
-
-def _parameter(value: Any) -> Any:
-    """Return a parameter that `_plain` wrote."""
-    if isinstance(value, dict) and SKETCH in value:
-        return Sketch.from_dict(value[SKETCH])
-    return value
+    _check_types(about, _FACTS)
 
 
 def _rebuilt(contents: Contents) -> Model:
     """Return an estimator with the attributes of the one that was saved, each checked."""
     about, arrays = contents.about, dict(contents.arrays)
     numbers = arrays.pop("plan", None)
-    for name, kind in (("parameters", dict), ("released", dict), ("class", str)):
-        if type(about[name]) is not kind:
-            raise RefusedError(f"its {name} is not of the right type")
     sketch = None if about["sketch"] is None else Sketch.from_dict(about["sketch"])
     _check_arrays(arrays, sketch)
-    parameters = {name: _parameter(value) for name, value in about["parameters"].items()}
+    parameters: dict[str, Any] = {
+        name: Sketch.from_dict(value[SKETCH]) if type(value) is dict and SKETCH in value else value
+        for name, value in about["parameters"].items()
+    }
     model: Any = CLASSES[about["class"]](**parameters)
     for name, array in arrays.items():
         setattr(model, f"{name}_", array)
     model.sketch_ = sketch
     model.n_features_in_ = len(arrays["center"])
-    if not isinstance(model, RobustPCA):
-        _set_released(model, about["released"])
-    model.n_iter_ = _count(about["n_iter"])
-    model.file_ = _origin(contents)
     private = not isinstance(model, RobustPCA)
+    if private:
+        _set_released(model, about["released"])
+    if about["n_iter"] < 1:
+        raise RefusedError("not a number of iterations")
+    model.n_iter_ = about["n_iter"]
+    model.file_ = _origin(contents)
     guarantee = _guarantee(about["privacy"], private=private)
     model.privacy_ = replace(guarantee, signature=model.file_.signature)
     _set_plan(model, about, numbers, private=private)
     if about["converged"] is not None:
-        if type(about["converged"]) is not bool:
-            raise RefusedError("whether it converged is neither true nor false")
         model.converged_ = about["converged"]
-    if about["feature_names"] is not None:
-        names = _texts(about["feature_names"])
+    names = about["feature_names"]
+    if names is not None:
         if len(names) != model.n_features_in_:
             raise RefusedError("it does not have one name per feature")
         model.feature_names_in_ = np.array(names, dtype=object)
@@ -178,12 +173,11 @@ def _rebuilt(contents: Contents) -> Model:
 def _origin(contents: Contents) -> ModelFile:
     """Return where the model comes from; a date that is none raises."""
     about = contents.about
-    written = _text(about.get("written", ""))
-    if contents.sealed and datetime.fromisoformat(written).utcoffset() is None:
+    written = about.get("written", "")
+    if contents.sha256 and datetime.fromisoformat(written).utcoffset() is None:
         raise RefusedError("its date has no time zone")
-    signature = ("checked" if contents.checked else "not checked") if contents.signed else ""
-    version = _text(about["stillspace"])
-    return ModelFile(about["format"], written, version, contents.sha256, signature)
+    version = about["stillspace"]
+    return ModelFile(about["format"], written, version, contents.sha256, contents.signature)
 
 
 def _set_plan(
@@ -191,11 +185,13 @@ def _set_plan(
 ) -> None:
     """Set the plan, if the file has one and it is the plan of this fit, and the ledger's entry."""
     if numbers is None:  # format 2
-        model.plan_text_ = _text(about["plan"])
+        if type(about["plan"]) is not str:
+            raise RefusedError("its plan is no text")
+        model.plan_text_ = about["plan"]
         if private:
             model.receipt_ = None
         return
-    model.plan_text_ = _text(about["plan_text"])
+    model.plan_text_ = about["plan_text"]
     if numbers.dtype != np.float64 or numbers.ndim != 1:
         raise RefusedError("the numbers of its plan are no vector")
     if about["plan"] is not None:
@@ -248,25 +244,12 @@ def _has_noise(event: SingleEvent) -> bool:
     return not isinstance(event, GaussianEvent) or (event.sigma > 0 and event.norm_bound > 0)
 
 
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise RefusedError("something that is no text stands where a text belongs")
-    return value
-
-
-def _texts(value: Any) -> list[str]:
-    if type(value) is not list:
-        raise RefusedError("something that is no list stands where a list of texts belongs")
-    return [_text(item) for item in value]
-
-
 def _set_released(model: Any, released: Mapping[str, Any]) -> None:
     """Set what was released besides the subspace; numbers that no fit releases raise."""
+    _check_types(released, _RELEASED)
     model.error_estimate_ = _released_number(released["error_estimate"])
-    model.route_ = _text(released["route"])
+    model.route_ = released["route"]
     dropped = released.get("dropped_columns", [])
-    if type(dropped) is not list or any(type(j) is not int for j in dropped):
-        raise RefusedError("the columns that were dropped are no whole numbers")
     if not all(0 <= j < model.n_features_in_ for j in dropped):
         raise RefusedError("a column that was dropped is not there")
     model.dropped_columns_ = np.array(dropped, dtype=np.intp)
@@ -277,10 +260,15 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
         raise RefusedError("a length from which pairs are left out is positive")
     model.pair_cut_ = None if cut is None else _released_number(cut)
     groups = released.get("left_out", [])
-    if type(groups) is not list or len(groups) > MOST_GROUPS:
+    if len(groups) > MOST_GROUPS:
         raise RefusedError("not as many groups as a fit leaves out")
     model.left_out_ = tuple(_group(group, model.components_.shape[1]) for group in groups)
-    model.certificate_ = _certificate(released.get("certificate"), model.components_)
+    certificate = released.get("certificate")
+    model.certificate_ = None
+    if certificate is not None:
+        model.certificate_ = PrivateCertificate.from_dict(certificate)
+        if (certificate["r"], certificate["D"]) != model.components_.shape:
+            raise RefusedError("the certificate is of another subspace")
     lengths = {"variances": len(model.components_), "distance_quantiles": len(QUANTILES)}
     for name, length in lengths.items():
         value = released[name]
@@ -290,69 +278,53 @@ def _set_released(model: Any, released: Mapping[str, Any]) -> None:
         setattr(model, f"{name}_", made)
 
 
-def _certificate(stored: Any, components: FloatArray) -> PrivateCertificate | None:
-    """Return the certificate in the file, if there is one and it is of this subspace's size."""
-    if stored is None:
-        return None
+def _check_part(stored: Any) -> None:
     if type(stored) is not dict:
-        raise RefusedError("a certificate is not described as one")
-    try:
-        made = PrivateCertificate.from_dict(stored)
-    except ValueError as error:
-        raise RefusedError(str(error)) from None
-    if (made.r, made.D) != components.shape:
-        raise RefusedError("the certificate is of another subspace")
-    return made
+        raise RefusedError("something that a fit releases is not described as such")
+    _check_types(stored, _PARTS)
+    if int in map(type, stored.values()):
+        raise RefusedError("a number that a fit releases is a whole number")
 
 
-def _picture(kind: Any, numbers: str, stored: Any) -> Any:
+def _group(stored: Any, width: int) -> LeftOut:
+    """Return a group of rows that was left out."""
+    _check_part(stored)
+    direction = np.array(stored["direction"], dtype=np.float64)
+    if len(direction) != width:
+        raise RefusedError("a direction has another length than the components")
+    return LeftOut(**{**stored, "direction": direction})
+
+
+def _picture(kind: Any, numbers: str, stored: dict[str, Any] | None) -> Any:
     """Return a released picture, if the file has one; wrong numbers raise."""
     if stored is None:
         return None
-    if type(stored) is not dict or set(stored) != {f.name for f in fields(kind)}:
+    if set(stored) != {f.name for f in fields(kind)}:
         raise RefusedError("a picture is not described as one")
-    labels = _labels(stored) if kind is ScoreMap else ()
-    try:
-        made = np.array(stored[numbers])
-    except ValueError:  # lists of different lengths
-        raise RefusedError("a picture has no shape") from None
+    _check_part(stored)
+    labels = tuple(stored.get("labels", ()))
+    if len(set(labels)) < len(labels):
+        raise RefusedError("a label of a map stands there twice")
+    made = np.array(stored[numbers])
     if labels and (made.ndim < 2 or len(made) != len(labels) + 1):
         raise RefusedError("a map has not one picture per label")
     one = made[0] if labels else made
     square = one.ndim == 1 or (one.ndim == 2 and kind is ScoreMap and len(set(one.shape)) == 1)
     if made.dtype != np.float64 or not made.size or not square or not np.isfinite(made).all():
         raise RefusedError("a picture does not hold finite numbers")
-    named = [f.name for f in fields(kind) if f.name not in (numbers, "labels")]
-    others = {name: stored[name] for name in named}
-    if any(type(value) is not float or value <= 0.0 for value in others.values()):
+    if any(value <= 0.0 for value in stored.values() if type(value) is float):
         raise RefusedError("a picture has a length or a noise that is not positive")
     known = {"labels": labels} if kind is ScoreMap else {}
-    return kind(**{numbers: made}, **others, **known)
+    return kind(**{**stored, numbers: made, **known})
 
 
-def _labels(stored: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the public labels of a map; a list of anything but texts and numbers raises."""
-    found = stored["labels"]
-    if type(found) is not list or any(type(v) not in (str, int, float, bool) for v in found):
-        raise RefusedError("the labels of a map are no texts or numbers")
-    if len(set(found)) < len(found):
-        raise RefusedError("a label of a map stands there twice")
-    return tuple(found)
-
-
-def _released_number(value: Any) -> float:
+def _released_number(value: float | None) -> float:
     """Return an error, a length or a variance; NaN for None."""
     if value is None:
         return np.nan
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0.0:
+    if value < 0.0:
         raise RefusedError("not a number that a fit releases")
     return float(value)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise RefusedError("not a number of iterations")
-    return value
 
 
 def _check_arrays(arrays: Mapping[str, FloatArray], sketch: Sketch | None) -> None:

@@ -15,20 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from stillspace import __version__
 from stillspace._files import write_atomically
-from stillspace._model_files import (
-    FORMAT,
-    KIND,
-    LONGEST_TEXT,
-    MOST_NUMBERS,
-    read_key,
-    sealed,
-)
+from stillspace._model_files import FORMAT, KIND, LONGEST_TEXT, MOST_NUMBERS, read_key, sealed
 from stillspace._typing import FloatArray
 from stillspace.methods.outlier_look import LeftOut
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.models.facts import (
     CLASSES,
-    GROUP_NUMBERS,
     LONGEST_PARAMETER,
     RELEASED,
     SECRET,
@@ -63,19 +55,17 @@ def save_model(
         as the file says, and whoever can check a signature can also make one.
     """
     if type(estimator) not in CLASSES.values():
-        msg = f"save_model stores {', '.join(CLASSES)}, got {type(estimator).__name__}."
-        raise TypeError(msg)
+        raise TypeError(f"save_model stores {', '.join(CLASSES)}, got {type(estimator).__name__}.")
     check_is_fitted(estimator)
     secret = None if key is None else read_key(key)
     description, numbers = _about(estimator)
     about = json.dumps(description, ensure_ascii=False, allow_nan=False)
     size = max(estimator.components_.size, len(numbers))
     if len(about) > LONGEST_TEXT or size > MOST_NUMBERS:
-        msg = (
+        raise ValueError(
             f"The model has {size} numbers and a description of {len(about)} "
             f"characters; a model file holds at most {MOST_NUMBERS} and {LONGEST_TEXT}."
         )
-        raise ValueError(msg)
     buffer = io.BytesIO()
     np.savez(
         buffer,
@@ -159,26 +149,19 @@ def released_facts(estimator: Any) -> dict[str, Any]:
     """Return what a private fit released besides the subspace, as JSON values."""
     found = {name: getattr(estimator, f"{name}_", None) for name in RELEASED}
     certificate = getattr(estimator, "certificate_", None)
-    groups = [_group_facts(group) for group in getattr(estimator, "left_out_", ())]
     return {
         **{name: _plain(_with_gaps(value)) for name, value in found.items()},
-        "left_out": groups,
+        "left_out": [_fields(group) for group in getattr(estimator, "left_out_", ())],
         "certificate": None if certificate is None else certificate.to_dict(),
         "dropped_columns": [int(j) for j in getattr(estimator, "dropped_columns_", ())],
-        "score_map": _picture(getattr(estimator, "score_map_", None)),
-        "scree": _picture(getattr(estimator, "scree_", None)),
+        "score_map": _fields(getattr(estimator, "score_map_", None)),
+        "scree": _fields(getattr(estimator, "scree_", None)),
     }
 
 
-def _picture(made: ScoreMap | Scree | None) -> dict[str, Any] | None:
-    """Return a released picture as JSON values."""
+def _fields(made: LeftOut | ScoreMap | Scree | None) -> dict[str, Any] | None:
+    """Return a group that was left out, or a released picture, as JSON values."""
     return None if made is None else {f.name: _plain(getattr(made, f.name)) for f in fields(made)}
-
-
-def _group_facts(group: LeftOut) -> dict[str, Any]:
-    """Return a group of rows that was left out, as JSON values."""
-    numbers = {name: float(getattr(group, name)) for name in GROUP_NUMBERS}
-    return {**numbers, "two_sided": group.two_sided, "direction": group.direction.tolist()}
 
 
 def _with_gaps(value: Any) -> Any:

@@ -66,18 +66,8 @@ def seeded_generator(seed: int) -> np.random.Generator:
     return np.random.Generator(ChaCha(key=int.from_bytes(digest, "little"), rounds=20))
 
 
-def lattice_spacing(sigma: float) -> float:
-    """Return the largest power of two that is at most `sigma * 2**-30`."""
-    return _spacing(sigma, 1.0)
-
-
-def lattice_scale(sigma: float, spacing: float) -> int:
-    """Return `sigma / spacing`, rounded up to a multiple of 2**7: the sampler's scale."""
-    return _scale(sigma, 1.0, spacing)
-
-
 @lru_cache(maxsize=4096)
-def _spacing(sigma: float, variance: float) -> float:
+def lattice_spacing(sigma: float, variance: float = 1.0) -> float:
     """Return the largest power of two <= sigma √variance 2^-30, in exact arithmetic."""
     if not _SMALLEST <= sigma <= _LARGEST:
         raise ValueError(f"sigma must be in [2**-900, 2**900], got {sigma}")
@@ -89,8 +79,8 @@ def _spacing(sigma: float, variance: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _scale(sigma: float, variance: float, spacing: float) -> int:
-    """Return sigma √variance / spacing, rounded up to a multiple of 2^7, in exact arithmetic."""
+def lattice_scale(sigma: float, spacing: float, variance: float = 1.0) -> int:
+    """Return the sampler's scale: sigma √variance / spacing, rounded up to a multiple of 2^7."""
     square = Fraction(variance) * (Fraction(sigma) / (Fraction(spacing) * _STEP)) ** 2
     above = math.ceil(square)
     root = math.isqrt(above)
@@ -143,7 +133,7 @@ class GaussianNoise(ABC):
 
     def spacing(self, sigma: float) -> float:
         """Return γ: the largest power of two <= 2^-30 of the smallest standard deviation."""
-        return _spacing(sigma, self.smallest_variance)
+        return lattice_spacing(sigma, self.smallest_variance)
 
     def slack(self, sigma: float) -> float:
         """Return `γ √rounding_coordinates`, what rounding adds to the sensitivity.
@@ -202,7 +192,7 @@ class IidGaussian(GaussianNoise):
         return math.prod(self.shape)
 
     def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
-        scale = _scale(sigma, 1.0, self.spacing(sigma))
+        scale = lattice_scale(sigma, self.spacing(sigma))
         return draw_lattice(scale, count * self.coordinates, rng).reshape(count, *self.shape)
 
     def in_drawn_order(self, block: AnyArray) -> AnyArray:
@@ -263,13 +253,13 @@ class SymmetricGaussian(GaussianNoise):
     def draws(self, sigma: float, count: int, rng: np.random.Generator) -> IntArray:
         """Return the lattice indices of `count` independent symmetric blocks, stacked."""
         spacing = self.spacing(sigma)
-        off_scale = _scale(sigma, self.off_diagonal_variance, spacing)
+        off_scale = lattice_scale(sigma, spacing, self.off_diagonal_variance)
         blocks = np.empty((count, *self.shape), dtype=np.int64)
         above, left = _above_diagonal(self.D)
         drawn = draw_lattice(off_scale, count * len(above), rng).reshape(count, len(above))
         blocks[:, above, left] = drawn
         blocks[:, left, above] = drawn
-        diagonal = draw_lattice(_scale(sigma, 1.0, spacing), count * self.D, rng)
+        diagonal = draw_lattice(lattice_scale(sigma, spacing), count * self.D, rng)
         blocks.reshape(count, -1)[:, :: self.D + 1] = diagonal.reshape(count, self.D)
         return blocks
 

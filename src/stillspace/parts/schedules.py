@@ -20,6 +20,9 @@ class Schedule(Protocol):
     def step(self, k: int) -> float:
         """Return η_k."""
 
+    def __hash__(self) -> int:
+        """Equal schedules have equal steps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Constant:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from stillspace._typing import FloatArray
 from stillspace.parts.noise import SAMPLER_ERROR
@@ -63,7 +63,7 @@ class Allowance:
 
     def _has_room(self, parts: int, query: Query) -> bool:
         release = self.release(query)
-        unit = release.sensitivity()
+        unit = release.unit
         lattice = query.noise.slack(unit / (self.mu * sqrt(LEAST_SHARE)))
         return parts * ((release.rounding + lattice) / unit) ** 2 <= PART_MARGIN
 
@@ -74,7 +74,7 @@ class Allowance:
 
     def sd(self, query: Query, share: float) -> float:
         """Return the standard deviation of the noise on the mean that a share buys, nearly."""
-        return self.release(query).sensitivity() / (self.mu * sqrt(share) * self.size)
+        return self.release(query).unit / (self.mu * sqrt(share) * self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +114,11 @@ class Outcome:
     """Whether `through` takes the place of the view."""
 
 
-@runtime_checkable
-class Pointed(Protocol):
-    """A method that begins at a point which earlier releases gave."""
-
-    def at(self, point: FloatArray) -> Method:
-        """Return the method at that point."""
-
-
 class Method(Protocol):
     """Chooses releases. Sees public facts and releases, never rows: all of it is post-processing.
 
-    A method is a frozen dataclass of public facts; its state is made new, not changed.
+    A method is a frozen dataclass of public facts; its state is made new, not changed. One that
+    begins at a point which earlier releases gave has `at(point)`, which returns it at that point.
     """
 
     @property
@@ -233,11 +226,11 @@ class AdaptivePlan:
 
     def at(self, point: FloatArray) -> AdaptivePlan:
         """Return this plan at a point that earlier releases gave; what it costs stays the same."""
-        method = self.method
-        if not isinstance(method, Pointed):
-            msg = f"The method {method.name!r} chooses its own points."
+        method_at = getattr(self.method, "at", None)
+        if method_at is None:
+            msg = f"The method {self.method.name!r} chooses its own points."
             raise TypeError(msg)
-        return replace(self, method=method.at(point))
+        return replace(self, method=method_at(point))
 
     def releases(self) -> Iterator[Release]:
         """Yield the releases of the first pass; later ones depend on it."""

@@ -44,12 +44,6 @@ WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
 
 
-def _relative_error(chain: int) -> float:
-    """Return the relative error of a sum whose entries pass so many operations."""
-    mu = chain * UNIT_ROUNDOFF
-    return mu / (1.0 - mu)
-
-
 @dataclass(frozen=True, slots=True)
 class Draw:
     """The secret randomness of one release: selected rows and lattice noise."""
@@ -181,12 +175,12 @@ class Release:
     def sensitivity(self, relation: Relation | None = None) -> float:
         """Return the exact-arithmetic sensitivity of the sum, the unit of `z` (SPEC 4)."""
         if relation is None or relation == self.relation:
-            return self._unit
+            return self.unit
         return self._bounds.event(1.0, 0.0).sensitivity(relation)
 
     @cached_property
-    def _unit(self) -> float:
-        """The sensitivity under the release's own relation."""
+    def unit(self) -> float:
+        """The sensitivity under the release's own relation, the unit of `z`."""
         return self._bounds.event(1.0, 0.0).sensitivity(self.relation)
 
     def sigma(self, k: int) -> float:
@@ -195,7 +189,7 @@ class Release:
             msg = "This release has no noise multiplier yet: calibrate the plan first."
             raise ValueError(msg)
         z = self.z[k] if isinstance(self.z, tuple) else self.z
-        return z * self.sensitivity() if z else 0.0
+        return z * self.unit if z else 0.0
 
     def event(self, k: int) -> SingleEvent:
         """Return what an accountant must know of iteration k."""
@@ -226,34 +220,38 @@ class Release:
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, the event alone depends on z.
-        found.__dict__.update(self.__dict__, z=z, _unit=unit, _constant_event=event)
+        found.__dict__.update(self.__dict__, z=z, unit=unit, _constant_event=event)
         return found
 
-    def draw(self, k: int, n_rows: int, rng: np.random.Generator, ledger: Ledger) -> Draw:
-        """Record iteration k in the ledger, then draw its selection and its noise."""
-        return self.draws(k, 1, n_rows, rng, ledger)[0]
-
-    def draws(
+    def draw(
         self,
-        first: int,
-        count: int,
+        k: int,
         n_rows: int,
         rng: np.random.Generator,
         ledger: Ledger,
         division: Division | None = None,
+    ) -> Draw:
+        """Record iteration k in the ledger, then draw its selection and its noise.
+
+        A part has the rows that the run's `division` gives it, in every iteration.
+        """
+        self._record(k, 1, n_rows, ledger)
+        selections = self._selections(1, n_rows, rng, division)
+        sigma = self.sigma(k)
+        noise = None if sigma == 0.0 else self._noise(sigma, 1, rng)[0]
+        return Draw(None if selections is None else selections[0], noise, sigma)
+
+    def draws(
+        self, first: int, count: int, n_rows: int, rng: np.random.Generator, ledger: Ledger
     ) -> Draws:
         """Record `count` iterations in the ledger, then draw their selections and noise.
 
-        What is drawn for several iterations at once has the law of what is drawn one by one. A
-        part has the rows that the run's `division` gives it, in every iteration.
+        What is drawn for several iterations at once has the law of what is drawn one by one.
         """
-        if self.relation == "replace-one" and n_rows != self.size:
-            msg = f"This release is planned for {self.size} rows; there are {n_rows}."
-            raise ValueError(msg)
         stretches = self._stretches(first, count)
         for k, length in stretches:
-            ledger.record(self.event(k), length, self.sampling)
-        selections = self._selections(count, n_rows, rng, division)
+            self._record(k, length, n_rows, ledger)
+        selections = self._selections(count, n_rows, rng, None)
         sigmas = [self.sigma(k) for k, _ in stretches]
         lengths = [length for _, length in stretches]
         noise = None
@@ -261,6 +259,13 @@ class Release:
             parts = list(map(self._noise, sigmas, lengths, repeat(rng)))
             noise = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return Draws(selections, noise, np.repeat(np.array(sigmas), lengths))
+
+    def _record(self, k: int, count: int, n_rows: int, ledger: Ledger) -> None:
+        """Record iterations k…k + count − 1, which have the same noise."""
+        if self.relation == "replace-one" and n_rows != self.size:
+            msg = f"This release is planned for {self.size} rows; there are {n_rows}."
+            raise ValueError(msg)
+        ledger.record(self.event(k), count, self.sampling)
 
     def _selections(
         self, count: int, n_rows: int, rng: np.random.Generator, division: Division | None
@@ -327,7 +332,8 @@ class Release:
         bound, chain = query.norm_bound, STANDARD.chain
         if self.size * query.D <= LOOP_CELLS:
             chain = max(chain, loop_chain_length(rows))
-        jobs = rows * (_relative_error(chain) + getattr(query, "job_error", 0.0))
+        u = chain * UNIT_ROUNDOFF
+        jobs = rows * (u / (1.0 - u) + getattr(query, "job_error", 0.0))
         jobs *= getattr(query, "summand_bound", bound)
         words = (rows // SHORTEST_JOB + 1) * WORD_ERROR * sqrt(query.noise.coordinates * 2)
         return jobs + bound * (2.0 * rows * UNIT_ROUNDOFF + 2.0 * words)
@@ -369,7 +375,7 @@ class JointRelease:
         division: Division | None = None,
     ) -> tuple[Draw, ...]:
         """Record all of them in the ledger, then draw their noise."""
-        return tuple(r.draws(0, 1, n_rows, rng, ledger, division)[0] for r in self.releases)
+        return tuple([r.draw(0, n_rows, rng, ledger, division) for r in self.releases])
 
     def apply(self, rows: Adds, point: FloatArray, draws: tuple[Draw, ...]) -> list[FloatArray]:
         """Read the rows once: the noisy means, in the order of the releases."""

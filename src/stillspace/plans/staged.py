@@ -188,17 +188,13 @@ class StagedPlan:
         return f"What happens to a row: {view_text(self.view)}. {stages}"
 
     def _repr_html_(self) -> str:
-        return _plan_in_html(self)
-
-
-def _plan_in_html(plan: StagedPlan) -> str:
-    """Return the plan for a notebook: what happens to a row, and each stage with its part."""
-    facts = [("what happens to a row", view_text(plan.view))]
-    others = sum(stage.share or 0.0 for stage in plan.stages)
-    for stage in plan.stages:
-        share = 1.0 - others if stage.share is None else stage.share
-        facts.append((f"{stage.plan.name} ({share:.0%} of the budget)", stage.plan.in_words()))
-    return facts_in_html(f"Plan of a private fit: {plan.name}", facts)
+        """Return the plan for a notebook: what happens to a row, and each stage with its part."""
+        facts = [("what happens to a row", view_text(self.view))]
+        others = sum(stage.share or 0.0 for stage in self.stages)
+        for stage in self.stages:
+            share = 1.0 - others if stage.share is None else stage.share
+            facts.append((f"{stage.plan.name} ({share:.0%} of the budget)", stage.plan.in_words()))
+        return facts_in_html(f"Plan of a private fit: {self.name}", facts)
 
 
 def _at(stage: Stage, mu: float) -> Stage:

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from stillspace.estimators import RobustPCA
 from stillspace.estimators._base import SubspaceEstimator
-from stillspace.plots._figure import new_axes
+from stillspace.plots._figure import VERMILION, new_axes
 
 
 class Display:
@@ -49,3 +50,15 @@ def column_names(fit: SubspaceEstimator) -> list[str]:
     if fit.sketch_ is not None:
         return [f"sketched {j}" for j in range(width)]
     return [str(name) for name in (np.arange(width) if names is None else names)]
+
+
+def row_mark(fit: Any) -> str:
+    """Return what a picture of rows must say if the rows are those of a private fit."""
+    return "" if isinstance(fit, RobustPCA) else "shows rows: not private"
+
+
+def draw_mark(ax: Any, text: str) -> None:
+    """Write across the whole picture, if there is something to write."""
+    if text:
+        ax.text(0.5, 0.5, text, transform=ax.transAxes, fontsize=20, rotation=25, ha="center",
+                va="center", color=VERMILION, alpha=0.45, zorder=9)  # fmt: skip

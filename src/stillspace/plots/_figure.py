@@ -51,16 +51,6 @@ def png(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
-def svg(figure: Any) -> bytes:
-    """Return the figure as the bytes of an SVG, the same for the same figure."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    buffer = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "stillspace", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
-    return buffer.getvalue()
-
-
 def _matplotlib(name: str) -> Any:
     """Import a module of matplotlib, an extra that is slow to import."""
     from importlib import import_module  # noqa: PLC0415

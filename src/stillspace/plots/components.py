@@ -48,13 +48,8 @@ class LoadingsDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         order = np.argsort(np.abs(self.loadings))[::-1][: self.shown][::-1]
-        values = self.loadings[order]
-        ax.barh(
-            [self.columns[j] for j in order],
-            values,
-            color=np.where(values >= 0, BLUE, ORANGE),
-            height=0.7,
-        )
+        values, names = self.loadings[order], [self.columns[j] for j in order]
+        ax.barh(names, values, color=np.where(values >= 0, BLUE, ORANGE), height=0.7)
         ax.axvline(0.0, color=INK, linewidth=0.8)
         tidy(ax, x=f"loading on component {self.component + 1}")
 
@@ -76,11 +71,10 @@ class ScreeDisplay(Display):
         fit = checked_fit(fit)
         if hasattr(fit, "variances_"):
             if fit.variances_ is None:
-                msg = (
+                raise ValueError(
                     "This private fit has no variances: they are a release of their own. Fit with "
                     'summaries=("variances",) to buy them.'
                 )
-                raise ValueError(msg)
             return cls(fit.variances_, None, "variance of the scaled rows, with noise").plot(ax)
         return cls(fit.explained_variance_, fit.noise_variance_).plot(ax)
 
@@ -89,16 +83,9 @@ class ScreeDisplay(Display):
         ax.plot(numbers, self.variances, color=BLUE, marker="o", linewidth=1.6)
         if self.noise is not None:
             ax.axhline(self.noise, color=GREY, linestyle=":", linewidth=1.2)
-            ax.annotate(
-                "noise per direction across the subspace",
-                (1.0, self.noise),
-                xycoords=("axes fraction", "data"),
-                xytext=(0, 4),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
-                color=GREY,
-            )
+            words = "noise per direction across the subspace"
+            ax.text(1.0, self.noise, words, ha="right", va="bottom", fontsize=8, color=GREY,
+                    transform=ax.get_yaxis_transform())  # fmt: skip
         ax.set_ylim(bottom=0.0)
         ax.set_xticks(numbers)
         tidy(ax, x="component", y=self.name)
@@ -115,8 +102,7 @@ class DimensionDisplay(Display):
         """Draw the profile of a `RobustPCA(n_components="auto")`."""
         profile = getattr(checked_fit(fit), "profile_", None)
         if profile is None:
-            msg = "This fit has no profile; fit RobustPCA(n_components='auto')."
-            raise ValueError(msg)
+            raise ValueError("This fit has no profile; fit RobustPCA(n_components='auto').")
         return cls(profile).plot(ax)
 
     def _draw(self, ax: Any) -> None:

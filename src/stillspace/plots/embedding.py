@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.diagnostics import check_leave
-from stillspace.estimators import RobustPCA
-from stillspace.plots._display import Display, checked_fit, column_names
+from stillspace.plots._display import Display, checked_fit, column_names, draw_mark, row_mark
 from stillspace.plots._figure import BLUE, GREEN, GREY, INK, ORANGE, VERMILION, tidy
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION, "#CC79A7", "#56B4E9", "#F0E442", INK)
@@ -55,31 +54,42 @@ class EmbeddingDisplay(Display):
         ax: Any = None,
     ) -> Self:
         """Draw the scores of the rows of X along two components (numbers from 0)."""
-        display = cls(*_scores(fit, X, components, rows_may_be_seen))
-        display.labels = None if labels is None else np.asarray(labels)
-        if display.labels is not None and len(display.labels) != len(display.scores):
-            msg = f"There are {len(display.scores)} rows and {len(display.labels)} labels."
+        return cls._of(fit, X, labels, components, rows_may_be_seen).plot(ax)
+
+    @classmethod
+    def _of(
+        cls, fit: Any, X: Any, labels: Any, components: tuple[int, int], rows_may_be_seen: bool
+    ) -> Self:
+        fit = checked_fit(fit)
+        check_leave(fit, rows_may_be_seen)
+        r = len(fit.components_)
+        if len(components) != 2 or not all(0 <= k < r for k in components):
+            msg = f"components must be two numbers from 0 to {r - 1}, got {components!r}."
             raise ValueError(msg)
-        return display.plot(ax)
+        scores = np.asarray(fit.transform(X))[:, list(components)]
+        labels = None if labels is None else np.asarray(labels)
+        if labels is not None and len(labels) != len(scores):
+            raise ValueError(f"There are {len(scores)} rows and {len(labels)} labels.")
+        names = (f"component {components[0] + 1}", f"component {components[1] + 1}")
+        return cls(scores, labels, names, row_mark(fit))
 
     def _draw(self, ax: Any) -> None:
         draw_points(ax, self.scores, self.labels)
-        _finish(ax, self.names, self.watermark)
+        ax.axhline(0.0, color=GREY, linewidth=0.6, zorder=0)
+        ax.axvline(0.0, color=GREY, linewidth=0.6, zorder=0)
+        tidy(ax, x=self.names[0], y=self.names[1])
+        draw_mark(ax, self.watermark)
 
 
 @dataclass(eq=False)
-class BiplotDisplay(Display):
+class BiplotDisplay(EmbeddingDisplay):
     """Scores of rows and, as arrows, the loadings of the columns that have the largest ones."""
 
-    scores: FloatArray
-    loadings: FloatArray
+    loadings: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
     """(D, 2)."""
-    columns: list[str]
-    names: tuple[str, str] = ("component 1", "component 2")
-    watermark: str = ""
+    columns: list[str] = field(default_factory=list)
     shown: int = 8
     """Number of columns with an arrow."""
-    labels: Any = None
 
     @classmethod
     def from_estimator(
@@ -89,78 +99,37 @@ class BiplotDisplay(Display):
         *,
         labels: Any = None,
         components: tuple[int, int] = (0, 1),
-        shown: int = 8,
         rows_may_be_seen: bool = False,
+        shown: int = 8,
         ax: Any = None,
     ) -> Self:
         """Draw scores of the rows of X and the `shown` largest loadings."""
-        scores, _, names, mark = _scores(fit, X, components, rows_may_be_seen)
-        loadings = fit.components_[list(components)].T
-        labels = None if labels is None else np.asarray(labels)
-        display = cls(scores, loadings, column_names(fit), names, mark, shown, labels)
+        display = cls._of(fit, X, labels, components, rows_may_be_seen)
+        display.loadings = fit.components_[list(components)].T
+        display.columns, display.shown = column_names(fit), shown
         return display.plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        draw_points(ax, self.scores, self.labels)
+        super()._draw(ax)
         lengths = np.linalg.norm(self.loadings, axis=1)
-        reach = (
-            0.9 * float(np.quantile(np.abs(self.scores), 0.99)) / max(float(lengths.max()), 1e-9)
-        )
+        widest = float(np.quantile(np.abs(self.scores), 0.99))
+        reach = 0.9 * widest / max(float(lengths.max()), 1e-9)
         for j in np.argsort(lengths)[::-1][: self.shown]:
             tip = reach * self.loadings[j]
-            ax.annotate(
-                "", tip, (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": INK, "lw": 1.2}
-            )
+            arrow = {"arrowstyle": "->", "color": INK, "lw": 1.2}
+            ax.annotate("", tip, (0.0, 0.0), arrowprops=arrow)
             side = "left" if tip[0] >= 0 else "right"
             ax.text(*(1.06 * tip), self.columns[j], ha=side, va="center", fontsize=8, color=INK)
-        _finish(ax, self.names, self.watermark)
 
 
 def draw_points(ax: Any, scores: FloatArray, labels: Any) -> None:
     """Scatter scores; each label has a colour and a marker of its own."""
-    style = {"s": 14, "alpha": 0.6, "linewidths": 0}
+    style: dict[str, Any] = {"s": 14, "alpha": 0.6, "linewidths": 0}
     if labels is None:
         ax.scatter(*scores.T, color=BLUE, **style)
         return
     for k, label in enumerate(np.unique(labels)):
         at = labels == label
-        colour, marker = COLOURS[k % len(COLOURS)], MARKERS[k % len(MARKERS)]
-        ax.scatter(
-            *scores[at].T, color=colour, marker=marker, label=f"{label} ({at.sum()})", **style
-        )
+        style |= {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)]}
+        ax.scatter(*scores[at].T, label=f"{label} ({at.sum()})", **style)
     ax.legend(frameon=False, fontsize=8)
-
-
-def _scores(
-    fit: Any, X: Any, components: tuple[int, int], rows_may_be_seen: bool
-) -> tuple[FloatArray, None, tuple[str, str], str]:
-    """Return scores along two components, no labels, the axes' names and the watermark."""
-    fit = checked_fit(fit)
-    check_leave(fit, rows_may_be_seen)
-    r = len(fit.components_)
-    if len(components) != 2 or not all(0 <= k < r for k in components):
-        msg = f"components must be two numbers from 0 to {r - 1}, got {components!r}."
-        raise ValueError(msg)
-    scores = np.asarray(fit.transform(X))[:, list(components)]
-    names = (f"component {components[0] + 1}", f"component {components[1] + 1}")
-    mark = "" if isinstance(fit, RobustPCA) else "shows rows: not private"
-    return scores, None, names, mark
-
-
-def _finish(ax: Any, names: tuple[str, str], watermark: str) -> None:
-    ax.axhline(0.0, color=GREY, linewidth=0.6, zorder=0)
-    ax.axvline(0.0, color=GREY, linewidth=0.6, zorder=0)
-    tidy(ax, x=names[0], y=names[1])
-    if watermark:
-        place = {"transform": ax.transAxes, "ha": "center", "va": "center"}
-        ax.text(
-            0.5,
-            0.5,
-            watermark,
-            fontsize=20,
-            color=VERMILION,
-            alpha=0.45,
-            rotation=25,
-            zorder=9,
-            **place,
-        )

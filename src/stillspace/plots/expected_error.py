@@ -40,8 +40,7 @@ class PlannerDisplay(Display):
     def from_prediction(cls, at: Prediction, over: Fact = "epsilon", *, ax: Any = None) -> Self:
         """Draw the errors around a prediction; the point is the prediction itself."""
         if over not in ("epsilon", "n"):
-            msg = f"over must be 'epsilon' or 'n', got {over!r}."
-            raise ValueError(msg)
+            raise ValueError(f"over must be 'epsilon' or 'n', got {over!r}.")
         here = getattr(at, over)
         values = [value for value in here * FACTORS if over == "n" or value <= LARGEST_EPSILON]
         if over == "n":

@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from stillspace.diagnostics import OutlierMap, diagnose
-from stillspace.estimators import RobustPCA
-from stillspace.plots._display import Display
+from stillspace.plots._display import Display, draw_mark, row_mark
 from stillspace.plots._figure import BLUE, GREEN, INK, ORANGE, VERMILION, tidy
 
 _STYLES = {
@@ -55,37 +54,24 @@ class OutlierMapDisplay(Display):
     ) -> Self:
         """Diagnose the rows of X (`stillspace.diagnostics.diagnose`) and draw the map."""
         found = diagnose(fit, X, false_alarms=false_alarms, rows_may_be_seen=rows_may_be_seen)
-        mark = "" if isinstance(fit, RobustPCA) else "shows rows: not private"
-        return cls(found, named, mark).plot(ax)
+        return cls(found, named, row_mark(fit)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         found, kinds = self.found, self.found.kinds
         for kind, (colour, marker) in _STYLES.items():
             at = kinds == kind
-            ax.scatter(
-                found.score_distance[at],
-                found.orthogonal_distance[at],
-                s=18,
-                color=colour,
-                marker=marker,
-                alpha=0.6,
-                linewidths=0,
-                label=f"{kind} ({int(np.count_nonzero(at))})",
-            )
+            places = found.score_distance[at], found.orthogonal_distance[at]
+            style = {"s": 18, "color": colour, "marker": marker, "alpha": 0.6, "linewidths": 0}
+            ax.scatter(*places, label=f"{kind} ({len(places[0])})", **style)
         ax.axvline(found.score_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
         ax.axhline(found.orthogonal_cutoff, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
         _name_farthest(ax, found, self.named)
         ax.set_xlim(left=0.0)
         ax.set_ylim(bottom=-0.015 * ax.get_ylim()[1])  # rows on the subspace itself are seen whole
-        tidy(
-            ax,
-            x="score distance: how far out along the subspace",
-            y="orthogonal distance: how far from the subspace",
-        )
+        across, away = "how far out along the subspace", "how far from the subspace"
+        tidy(ax, x=f"score distance: {across}", y=f"orthogonal distance: {away}")
         ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, frameon=False, fontsize=8)
-        if self.watermark:
-            ax.text(0.5, 0.5, self.watermark, transform=ax.transAxes, fontsize=20, rotation=25,
-                    ha="center", va="center", color=VERMILION, alpha=0.45, zorder=9)  # fmt: skip
+        draw_mark(ax, self.watermark)
 
 
 def _name_farthest(ax: Any, found: OutlierMap, named: int) -> None:

@@ -46,8 +46,7 @@ class PrivacyCurveDisplay(Display):
         """Draw the curve of a guarantee; without a promise there is no curve."""
         if not guarantee.private:
             reasons = "; ".join(guarantee.not_private_because)
-            msg = f"No privacy is promised, so there is no curve: {reasons}."
-            raise ValueError(msg)
+            raise ValueError(f"No privacy is promised, so there is no curve: {reasons}.")
         assert guarantee.delta is not None
         epsilons = np.array([guarantee.get_epsilon(float(delta)) for delta in DELTAS])
         return cls(DELTAS, epsilons, (guarantee.epsilon, guarantee.delta)).plot(ax)

@@ -50,14 +50,8 @@ def draw_side_views(
     height = _HEAD + _LINE * lines + _FOOT
     figure = new_figure(_WIDTH, height)
     axes = figure.subplots(lines, 2, sharex=True, sharey=True, squeeze=False)
-    figure.subplots_adjust(
-        left=0.05,
-        right=0.98,
-        top=1 - _HEAD / height,
-        bottom=_FOOT / height,
-        wspace=0.05,
-        hspace=0.2,
-    )
+    edges = {"left": 0.05, "right": 0.98, "top": 1 - _HEAD / height, "bottom": _FOOT / height}
+    figure.subplots_adjust(**edges, wspace=0.05, hspace=0.2)
     for panel, ax in zip(panels, axes.flat, strict=False):
         _draw_panel(ax, panel, X @ view.T, inliers, view)
     for ax in axes[-1]:
@@ -67,13 +61,8 @@ def draw_side_views(
     for ax in list(axes.flat)[len(panels) :]:
         ax.set_axis_off()
     _write(figure, 1 - 0.16 / height, title, fontsize=13.5, fontweight="bold", color=INK)
-    _write(
-        figure,
-        (_FOOT - 0.42) / height,
-        fill(note, 140, break_on_hyphens=False),
-        fontsize=8,
-        color=GREY,
-    )
+    small = fill(note, 140, break_on_hyphens=False)
+    _write(figure, (_FOOT - 0.42) / height, small, fontsize=8, color=GREY)
     _legend(figure, axes[0, 0], 1 - 0.4 / height)
     return figure
 
@@ -86,21 +75,15 @@ def _view(X: FloatArray, inliers: npt.NDArray[np.bool_], truth: FloatArray) -> F
     """Return two orthonormal rows: the mean outlier's direction in the truth, and away from it."""
     mean = X[~inliers].mean(axis=0)
     inside = mean @ truth.T @ truth
-    across, upwards = inside, mean - inside
-    view: FloatArray = np.stack(
-        [across / np.linalg.norm(across), upwards / np.linalg.norm(upwards)]
-    )
-    return view
+    view = np.stack([inside, mean - inside])
+    return np.asarray(view / np.linalg.norm(view, axis=1, keepdims=True))
 
 
 def _draw_panel(
     ax: Any, panel: Panel, flat: FloatArray, inliers: npt.NDArray[np.bool_], view: FloatArray
 ) -> None:
     some = slice(0, _SHOWN)  # the rows come in random order
-    for rows, colour, label in (
-        (inliers, BLUE, "good rows"),
-        (~inliers, ORANGE, "wrong rows"),
-    ):
+    for rows, colour, label in ((inliers, BLUE, "good rows"), (~inliers, ORANGE, "wrong rows")):
         points = flat[some][rows[some]]
         ax.scatter(*points.T, s=7, color=colour, alpha=0.45, linewidths=0, label=label)
     found = view @ panel.components.T @ panel.components @ view[0]
@@ -115,18 +98,9 @@ def _draw_panel(
 
 
 def _legend(figure: Any, ax: Any, top: float) -> None:
-    handles, labels = ax.get_legend_handles_labels()
-    legend = figure.legend(
-        handles,
-        labels,
-        loc="upper left",
-        bbox_to_anchor=(0.035, top),
-        ncols=4,
-        frameon=False,
-        fontsize=9.5,
-        handletextpad=0.5,
-        columnspacing=1.6,
-    )
+    place = {"loc": "upper left", "bbox_to_anchor": (0.035, top), "ncols": 4}
+    style = {"frameon": False, "fontsize": 9.5, "handletextpad": 0.5, "columnspacing": 1.6}
+    legend = figure.legend(*ax.get_legend_handles_labels(), **place, **style)
     for handle in legend.legend_handles[:2]:
         handle.set_alpha(1.0)
         handle.set_sizes([28])

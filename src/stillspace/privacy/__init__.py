@@ -1,11 +1,6 @@
 """Accountants, calibration and guarantees (SPEC 4). Nothing here ever sees a row."""
 
-from stillspace.privacy.accounting import (
-    PrivacyCurve,
-    check_sampler,
-    full_batch_mu,
-    privacy_curve,
-)
+from stillspace.privacy.accounting import PrivacyCurve, check_sampler, full_batch_mu, privacy_curve
 from stillspace.privacy.budget import Budget
 from stillspace.privacy.calibration import calibrate
 from stillspace.privacy.events import (

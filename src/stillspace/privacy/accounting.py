@@ -36,15 +36,12 @@ class PrivacyCurve(Protocol):
     @property
     def name(self) -> str:
         """Which accountant this is, for people."""
-        ...
 
     def get_delta(self, epsilon: float) -> float:
         """Return a δ that holds at `epsilon`."""
-        ...
 
     def get_epsilon(self, delta: float) -> float:
         """Return an ε that holds at `delta`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ import os
 import sqlite3
 from collections.abc import Iterable
 from fractions import Fraction
-from numbers import Real
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from stillspace._checks import checked_delta, checked_epsilon, checked_whole, described, is_word_of
+from stillspace._checks import checked_choice, checked_delta, checked_epsilon, checked_whole
 from stillspace._html import facts_in_html
 from stillspace.exceptions import BudgetError, BudgetExceededError, NotAccountedError
 from stillspace.privacy import ledger
 from stillspace.privacy.chain import Entry
-from stillspace.privacy.events import ComposedEvent, Relation
+from stillspace.privacy.events import ComposedEvent, Relation, check_relation
 from stillspace.privacy.filters import (
+    KINDS,
     SMALLEST_DELTA,
     Kind,
     LedgerTerms,
@@ -98,33 +98,34 @@ class Budget:
         self._path = os.path.abspath(os.fspath(path))
         self._note = str(note)
         self._ledger = LedgerFile(self._path, _checked_timeout(timeout))
-        if not is_word_of(mode, MODES):
-            raise ValueError(f"mode is {described(mode)}; it must be one of {', '.join(MODES)}.")
+        checked_choice("mode", mode, MODES)
         # Checked before a file is made, and as the numbers that a ledger holds.
-        given = {
-            "epsilon": None if epsilon is None else checked_epsilon(epsilon),
-            "delta": None if delta is None else checked_delta(delta, smallest=SMALLEST_DELTA),
-            "kind": kind,
-            "orders": None if orders is None else checked_orders(orders),
-            "neighboring_relation": neighboring_relation,
-            "rows_per_person": None
-            if rows_per_person is None
-            else checked_whole("rows_per_person", rows_per_person),
-        }
+        given: dict[str, Any] = {}
+        if epsilon is not None:
+            given["epsilon"] = checked_epsilon(epsilon)
+        if delta is not None:
+            given["delta"] = checked_delta(delta, smallest=SMALLEST_DELTA)
+        if kind is not None:
+            given["kind"] = checked_choice("kind", kind, KINDS)
+        if orders is not None:
+            given["orders"] = checked_orders(orders)
+        if neighboring_relation is not None:
+            check_relation(neighboring_relation)
+            given["neighboring_relation"] = neighboring_relation
+        if rows_per_person is not None:
+            given["rows_per_person"] = checked_whole("rows_per_person", rows_per_person)
         if mode == "create" or (mode != "open" and not os.path.lexists(self._path)):
             made = self._create(given)
             if mode == "create" and not made:
-                msg = (
+                raise BudgetError(
                     f"{self._path} exists already, and mode='create' only makes new ledgers; give "
                     "another path, or mode='open' to use the ledger that is there."
                 )
-                raise BudgetError(msg)
         elif not os.path.lexists(self._path):
-            msg = (
+            raise BudgetError(
                 f"There is no ledger at {self._path}, and mode='open' makes none; if it was moved "
                 "or deleted, put it back: a new ledger would forget all earlier fits."
             )
-            raise BudgetError(msg)
         self._ledger.read()
         assert self._ledger.terms is not None  # read
         self._terms: LedgerTerms = self._ledger.terms
@@ -132,27 +133,21 @@ class Budget:
 
     def _create(self, given: dict[str, Any]) -> bool:
         """Make the ledger; False if there is a file of this name already."""
-        if given["epsilon"] is None or given["delta"] is None:
+        if not given.keys() >= {"epsilon", "delta"}:
             msg = f"There is no ledger at {self._path}; give epsilon and delta to create one."
             raise BudgetError(msg)
         if not os.path.isdir(os.path.dirname(self._path)):
-            msg = f"The folder of {self._path} is not there; make it first."
-            raise BudgetError(msg)
-        terms = fixed_terms(**{k: v for k, v in given.items() if v is not None})
-        return ledger.create(self._path, terms, self._ledger.timeout)
+            raise BudgetError(f"The folder of {self._path} is not there; make it first.")
+        return ledger.create(self._path, fixed_terms(**given), self._ledger.timeout)
 
     def _check_same(self, given: dict[str, Any]) -> None:
         for name, value in given.items():
             stored = getattr(self._terms, name)
-            wanted = tuple(sorted(set(value))) if isinstance(value, tuple) else value
-            single = isinstance(wanted, str | Real) or name == "orders"  # an array equals nothing
-            if value is not None and not (single and wanted == stored):
-                given_text = repr(value) if single else described(value)
-                msg = (
-                    f"The ledger {self._path} has {name}={stored!r}, not {given_text}; a ledger's "
+            if value != stored:
+                raise BudgetError(
+                    f"The ledger {self._path} has {name}={stored!r}, not {value!r}; a ledger's "
                     "terms never change: leave it out, or use another file."
                 )
-                raise BudgetError(msg)
 
     @property
     def path(self) -> str:

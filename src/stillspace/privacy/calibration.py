@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 from stillspace._checks import check_epsilon
 from stillspace.exceptions import NotAccountedError
@@ -21,6 +20,10 @@ from stillspace.privacy.gaussian import mu_from_budget
 from stillspace.privacy.masses import loss_scale
 from stillspace.privacy.roots import smallest_root
 
+MOST_ANSWERS = 64
+_ANSWERS: dict[tuple[ComposedEvent, Relation, float, float], tuple[float, ComposedEvent]] = {}
+"""Without a lock, which a fork or a signal handler could find taken. It holds events, no plans."""
+
 
 def calibrate(
     make_event: Callable[[float], ComposedEvent],
@@ -34,9 +37,11 @@ def calibrate(
     it may not depend on z. The returned scale was checked: `get_delta(epsilon) <= delta`. It is
     the smallest such scale to about 1e-13 (all rows) or 1e-4 (sampled rows).
 
-    The last 64 answers are kept. An answer from this cache is used only if `make_event` gives, at
-    the stored scale, exactly the event that was checked when the answer was computed (see
-    `_EventFamily`).
+    Answers are kept, by the event at scale 1. Another family of events may have the same one. So
+    an answer is used only if `make_event` gives, at the stored scale, exactly the event that was
+    checked there. This is enough: the promise depends on nothing but that event, the relation, ε
+    and δ. The scale is also the smallest one for both families: with less noise than the event at
+    which the budget is just met, neither family keeps the budget.
     """
     check_relation(relation)
     check_epsilon(epsilon)
@@ -51,49 +56,14 @@ def calibrate(
             f"no amount of noise makes this private: {'; '.join(probe.non_private_reasons)}."
         )
     check_sampler(probe, epsilon, delta)
-    family = _EventFamily(probe, make_event)
-    scale, checked = _cached_scale(family, relation, epsilon, delta)
-    family.make_event = None  # the cache may keep `family`; a plan can hold large arrays
-    if make_event(scale) == checked:
-        return scale
-    return _smallest_scale(make_event, probe, relation, epsilon, delta)[0]
-
-
-class _EventFamily:
-    """The key of the calibration cache: all events that one plan can have, by noise scale.
-
-    Two families count as equal if they have the same event at scale 1. That does not prove that
-    they are the same family. So `calibrate` compares a second event: the one at the stored scale.
-    This is enough. The promise depends on nothing but the event at the returned scale, the
-    relation, ε and δ, and that very event was checked. The scale is also the smallest one for
-    both families: with less noise than the event at which the budget is just met, neither
-    family keeps the budget.
-
-    `functools.lru_cache` is bounded and safe for threads, and it holds no lock while it computes:
-    neither a fork nor a signal handler can find it locked.
-    """
-
-    __slots__ = ("make_event", "probe")
-
-    def __init__(
-        self, probe: ComposedEvent, make_event: Callable[[float], ComposedEvent] | None
-    ) -> None:
-        self.probe = probe
-        self.make_event = make_event
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _EventFamily) and self.probe == other.probe
-
-    def __hash__(self) -> int:
-        return hash(self.probe)
-
-
-@lru_cache(maxsize=64)
-def _cached_scale(
-    family: _EventFamily, relation: Relation, epsilon: float, delta: float
-) -> tuple[float, ComposedEvent]:
-    assert family.make_event is not None
-    return _smallest_scale(family.make_event, family.probe, relation, epsilon, delta)
+    key = probe, relation, epsilon, delta
+    answer = _ANSWERS.get(key)
+    if answer is None or make_event(answer[0]) != answer[1]:
+        answer = _smallest_scale(make_event, *key)
+        if len(_ANSWERS) >= MOST_ANSWERS:
+            _ANSWERS.clear()
+        _ANSWERS[key] = answer
+    return answer[0]
 
 
 def _smallest_scale(
@@ -133,20 +103,16 @@ def _smallest_scale(
         if curve.get_delta(epsilon) <= delta and (sampled or curve.get_epsilon(delta) <= epsilon):
             return scale, event
         log_z, step = log_z + step, 2 * step
-    raise ValueError(_no_scale(epsilon, delta))
+    raise ValueError(
+        f"no noise scale satisfies epsilon={epsilon:g}, delta={delta:g}: the parts of the event "
+        "that do not depend on it use the whole budget already; give those parts a smaller share."
+    )
 
 
 def _log_ratio(mu: float, target: float) -> float:
     if mu == 0:
         return -math.inf
     return math.log(mu / target) if target > 0 and mu < math.inf else math.inf
-
-
-def _no_scale(epsilon: float, delta: float) -> str:
-    return (
-        f"no noise scale satisfies epsilon={epsilon:g}, delta={delta:g}: the parts of the event "
-        "that do not depend on it use the whole budget already; give those parts a smaller share."
-    )
 
 
 def _start(

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +19,8 @@ _ATTEMPT = 0.1
 """Seconds that SQLite itself waits for a lock."""
 _STORED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _MAGIC = b"SQLite format 3\0"
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+"""Errors of a file that others use at the moment."""
 
 
 def create(
@@ -27,12 +28,13 @@ def create(
     script: str,
     application: int,
     version: int,
-    fill: Callable[[sqlite3.Connection], object],
+    first: tuple[str, list[str]],
     timeout: float,
 ) -> bool:
     """Make a file at `path`; False, and nothing changed, if something is there already.
 
-    `application` and `version` go into SQLite's own header. Raises sqlite3.Error or OSError.
+    `application` and `version` go into SQLite's own header, and `first` is a statement with its
+    values. Raises sqlite3.Error or OSError.
     """
     folder, target = os.path.dirname(path), Path(path)
     if target.exists() or target.is_symlink():
@@ -44,7 +46,7 @@ def create(
                 f"PRAGMA application_id={application};PRAGMA user_version={version};"
                 f"BEGIN IMMEDIATE; {script}"
             )
-            fill(connection)
+            connection.execute(*first)
             connection.execute("COMMIT")
         os.link(temporary, path)
     except FileExistsError:
@@ -75,6 +77,11 @@ def connect(path: str, mode: str) -> sqlite3.Connection:
     return connection
 
 
+def code_of(error: sqlite3.Error) -> int:
+    """Return SQLite's own number of an error; 0 if it has none."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
 def file_facts(path: str) -> tuple[int, int, int]:
     """Return application, version and counter of transactions from a file's header alone.
 
@@ -99,12 +106,9 @@ def holds_exactly(connection: sqlite3.Connection, script: str) -> bool:
 @lru_cache(maxsize=8)
 def _expected(script: str) -> list[tuple[str, ...]]:
     """Return what SQLite stores of our own script."""
-    connection = sqlite3.connect(":memory:")
-    try:
+    with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(script)
         return sorted(connection.execute(_STORED).fetchall(), key=repr)
-    finally:
-        connection.close()
 
 
 def _sync_folder(folder: str) -> None:

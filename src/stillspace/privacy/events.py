@@ -13,31 +13,22 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import groupby
 from math import inf, isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from stillspace import _checks
-from stillspace._checks import described, is_word_of
+from stillspace._checks import checked_choice, described
 from stillspace.exceptions import NotAccountedError
 
 Relation: TypeAlias = _checks.Relation
 RELATIONS = _checks.RELATIONS
 
 SamplingName: TypeAlias = Literal["all", "poisson", "without-replacement", "with-replacement"]
-SAMPLINGS: tuple[SamplingName, ...] = (
-    "all",
-    "poisson",
-    "without-replacement",
-    "with-replacement",
-)
+SAMPLINGS: tuple[SamplingName, ...] = get_args(SamplingName)
 
 
 def check_relation(relation: str) -> None:
     """Refuse a neighbouring relation that has no accountant."""
-    if not is_word_of(relation, RELATIONS):
-        raise ValueError(
-            f"neighboring_relation is {described(relation)}; "
-            f"it must be one of {', '.join(RELATIONS)}."
-        )
+    checked_choice("neighboring_relation", relation, RELATIONS)
 
 
 @lru_cache(maxsize=1024)
@@ -83,10 +74,7 @@ class GaussianEvent:
             raise ValueError(f"rows_per_person is {self.rows_per_person}; it must be at least 1.")
         if self.coordinates < 0:
             raise ValueError(f"coordinates is {self.coordinates}; it must not be negative.")
-        if not is_word_of(self.sampling, SAMPLINGS):
-            raise ValueError(
-                f"sampling is {described(self.sampling)}; it must be one of {', '.join(SAMPLINGS)}."
-            )
+        checked_choice("sampling", self.sampling, SAMPLINGS)
         if self.sampling == "poisson" and not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
         if self.sampling.endswith("replacement"):
@@ -143,7 +131,6 @@ class GaussianEvent:
         return self.coordinates + (self.sampling == "poisson")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
         return {"kind": "gaussian", **{k: _plain(v) for k, v in asdict(self).items()}}
 
 
@@ -154,7 +141,6 @@ class NonPrivateEvent:
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
         return {"kind": "not private", "reason": self.reason}
 
 
@@ -174,7 +160,6 @@ class TestedEvent:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
         return {"kind": "tested", "epsilon": float(self.epsilon), "delta": float(self.delta)}
 
 
@@ -212,7 +197,6 @@ class ComposedEvent:
 
     @classmethod
     def of(cls, events: Iterable[SingleEvent]) -> ComposedEvent:
-        """Compose single events in order."""
         return cls(tuple((event, sum(1 for _ in run)) for event, run in groupby(events)))
 
     def __iter__(self) -> Iterator[tuple[SingleEvent, int]]:
@@ -250,13 +234,12 @@ class ComposedEvent:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the parts as plain JSON values."""
         return {"parts": [{**event.to_dict(), "count": int(count)} for event, count in self]}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> ComposedEvent:
         """Read what `to_dict` wrote, checking every field again."""
-        parts = _of_type(list, stored["parts"])
+        parts = of_type(list, stored["parts"])
         return cls(tuple((_event_from(part), _whole(part["count"])) for part in parts))
 
 
@@ -269,7 +252,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _of_type(kind: type, value: Any) -> Any:
+def of_type(kind: type, value: Any) -> Any:
     """Return a stored value of exactly this type: no text for a number, no bool for an integer."""
     if type(value) is not kind:
         raise TypeError(f"a stored value is a {type(value).__name__}, not a {kind.__name__}")
@@ -278,21 +261,21 @@ def _of_type(kind: type, value: Any) -> Any:
 
 def _whole(value: Any) -> int:
     """Return a stored count; no run has 2⁴⁰ steps, rows or coordinates."""
-    if not 0 <= _of_type(int, value) <= 1 << 40:
+    if not 0 <= of_type(int, value) <= 1 << 40:
         raise ValueError("a stored count is negative or above 2**40")
     return int(value)
 
 
-def _real(value: Any) -> float:
+def real(value: Any) -> float:
     """Return a stored number; JSON writers may leave the point out."""
-    return float(value if type(value) is int else _of_type(float, value))
+    return float(value if type(value) is int else of_type(float, value))
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
-    "float": _real,
+    "float": real,
     "int": _whole,
-    "bool": partial(_of_type, bool),
-    "SamplingName": partial(_of_type, str),
+    "bool": partial(of_type, bool),
+    "SamplingName": partial(of_type, str),
 }
 """How a field of a `GaussianEvent` is read, by its annotation."""
 
@@ -300,9 +283,9 @@ _READ: dict[str, Callable[[Any], Any]] = {
 def _event_from(stored: Mapping[str, Any]) -> SingleEvent:
     kind = stored["kind"]
     if kind == "not private":
-        return NonPrivateEvent(_of_type(str, stored["reason"]))
+        return NonPrivateEvent(of_type(str, stored["reason"]))
     if kind == "tested":
-        return TestedEvent(_real(stored["epsilon"]), _real(stored["delta"]))
+        return TestedEvent(real(stored["epsilon"]), real(stored["delta"]))
     if kind != "gaussian":
         raise ValueError(f"an event of kind {described(kind)} is not known to this version.")
     names = {f.name for f in fields(GaussianEvent)}

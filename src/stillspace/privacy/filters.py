@@ -30,12 +30,11 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
 from stillspace._checks import (
+    checked_choice,
     checked_delta,
     checked_epsilon,
     checked_positive,
     checked_whole,
-    described,
-    is_word_of,
 )
 from stillspace.exceptions import NotAccountedError
 from stillspace.privacy.accounting import SAMPLER_SHARE
@@ -124,10 +123,7 @@ def fixed_terms(
     """Return the terms of a new ledger, its limits computed and rounded down."""
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, smallest=SMALLEST_DELTA)
     check_relation(neighboring_relation)
-    if not is_word_of(kind, KINDS):
-        raise ValueError(
-            f"kind is {described(kind)}; a ledger's kind is one of {', '.join(KINDS)}."
-        )
+    checked_choice("kind", kind, KINDS)
     rows_per_person = checked_whole("rows_per_person", rows_per_person)
     share = min(
         max(_SMALLEST_SHARE, (1 + math.exp(epsilon)) * _SAMPLER_ERROR / delta), SAMPLER_SHARE
@@ -268,13 +264,11 @@ class Tally:
 
     @classmethod
     def of(cls, terms: LedgerTerms, charges: list[Charge]) -> Tally:
-        """Add charges up."""
         columns = zip(*(charge.amounts for charge in charges), strict=True)
         amounts = tuple(map(sum, columns)) if charges else (0,) * len(terms.limits)
         return cls(terms, amounts, sum(charge.sampler for charge in charges))
 
     def plus(self, charge: Charge) -> Tally:
-        """Return the tally after one more charge."""
         amounts = tuple(a + b for a, b in zip(self.amounts, charge.amounts, strict=True))
         return Tally(self.terms, amounts, self.sampler + charge.sampler)
 

@@ -105,14 +105,12 @@ class GaussianCurve:
         return "exact Gaussian"
 
     def get_delta(self, epsilon: float) -> float:
-        """Return the smallest δ at `epsilon`, rounded up."""
         check_epsilon(epsilon)
         if self.mu == 0 or (epsilon == math.inf and self.mu < math.inf):
             return 0.0
         return min(max(math.exp(log_delta(epsilon, self.mu)), _SMALLEST), 1.0)
 
     def get_epsilon(self, delta: float) -> float:
-        """Return the smallest ε at `delta`, rounded up."""
         check_delta(delta)
         if delta >= 1 or self.get_delta(0.0) <= delta:
             return 0.0

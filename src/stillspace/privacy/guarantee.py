@@ -11,7 +11,7 @@ from typing import Any
 from stillspace._checks import check_delta
 from stillspace._html import facts_in_html
 from stillspace.privacy.accounting import PrivacyCurve, privacy_curve
-from stillspace.privacy.events import ComposedEvent, Relation, check_relation
+from stillspace.privacy.events import ComposedEvent, Relation, check_relation, of_type, real
 
 _FORMAT = 1
 _NEIGHBOURS = {"replace-one": "replaced by {}", "add-or-remove-one": "added or left out"}
@@ -134,10 +134,11 @@ class Guarantee:
         changed = _NEIGHBOURS[self.neighboring_relation].format(others)
         assert self.delta is not None  # checked when private
         epsilon, delta = self.epsilon, number_up(self.delta)
+        factor = number_up(math.exp(epsilon)) if epsilon < 100 else f"e^{number_up(epsilon)}"
         text = [
             f"({number_up(epsilon)}, {delta})-differential privacy under "
             f"{self.neighboring_relation}. If {whose} {changed}, the probability of any set of "
-            f"results of this fit becomes at most {_factor(epsilon)} times as large, plus {delta}.",
+            f"results of this fit becomes at most {factor} times as large, plus {delta}.",
             f"{self._source}, by the accountant '{self.accountant}'.",
         ]
         if self.assumptions:
@@ -190,39 +191,22 @@ class Guarantee:
                 f"the stored guarantee has format {found!r}; this version reads format {_FORMAT}."
             )
         try:
-            return cls._rebuilt(stored)
+            delta = stored["delta"]
+            return cls(
+                event=ComposedEvent.from_dict(stored["event"]),
+                neighboring_relation=stored["neighboring_relation"],
+                delta=None if delta is None else real(delta),
+                private=of_type(bool, stored["private"]),
+                assumptions=_sentences(stored["assumptions"]),
+                not_private_because=_sentences(stored["not_private_because"]),
+                stated_by_file=True,
+            )
         except (AttributeError, KeyError, TypeError, OverflowError):
             raise ValueError("the stored guarantee is not whole; it cannot be read.") from None
 
-    @classmethod
-    def _rebuilt(cls, stored: Mapping[str, Any]) -> Guarantee:
-        return cls(
-            event=ComposedEvent.from_dict(stored["event"]),
-            neighboring_relation=stored["neighboring_relation"],
-            delta=_stored_delta(stored["delta"]),
-            private=_stored_flag(stored["private"]),
-            assumptions=_stored_sentences(stored["assumptions"]),
-            not_private_because=_stored_sentences(stored["not_private_because"]),
-            stated_by_file=True,
-        )
 
-
-def _stored_delta(value: Any) -> float | None:
-    if value is not None and type(value) not in (int, float):
-        raise TypeError("the stored delta is no number")
-    return None if value is None else float(value)
-
-
-def _stored_flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise TypeError("the stored answer is neither true nor false")
-    return value
-
-
-def _stored_sentences(value: Any) -> tuple[str, ...]:
-    if type(value) is not list or any(type(line) is not str for line in value):
-        raise TypeError("the stored sentences are no list of texts")
-    return tuple(value)
+def _sentences(stored: Any) -> tuple[str, ...]:
+    return tuple(of_type(str, line) for line in of_type(list, stored))
 
 
 @lru_cache(maxsize=256)
@@ -236,7 +220,3 @@ def number_up(value: float) -> str:
         return f"{value:g}"
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.4g}"
-
-
-def _factor(epsilon: float) -> str:
-    return number_up(math.exp(epsilon)) if epsilon < 100 else f"e^{number_up(epsilon)}"

@@ -48,14 +48,10 @@ T = TypeVar("T")
 
 def create(path: str, terms: LedgerTerms, timeout: float) -> bool:
     """Make a ledger at `path`; False, and nothing changed, if something is there already."""
-
-    def fill(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO terms VALUES (?)", [_terms_text(terms)])
-
+    first = "INSERT INTO terms VALUES (?)", [json.dumps(terms.to_dict(), sort_keys=True)]
+    facts = schema.SCRIPT, schema.APPLICATION, schema.VERSION
     try:
-        return database.create(
-            path, schema.SCRIPT, schema.APPLICATION, schema.VERSION, fill, timeout
-        )
+        return database.create(path, *facts, first, timeout)
     except (sqlite3.Error, OSError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
         msg = f"No ledger could be made at {path}: {reason[:1].lower()}{reason[1:]}."
@@ -79,7 +75,6 @@ class Known:
     stamp: tuple[int, ...]
 
     def plus(self, entry: Entry, stamp: tuple[int, ...]) -> Known:
-        """Return what is known after one more entry."""
         return Known(Link(entry.number, entry.hash), self.tally.plus(entry.charge), stamp)
 
 
@@ -114,7 +109,6 @@ class LedgerFile:
         return self._transact(work, write=False)
 
     def tally(self) -> Tally:
-        """Return the sum of all charges."""
 
         def work(connection: sqlite3.Connection, stamp: tuple[int, ...]) -> Tally:
             known = self._current(connection, stamp)
@@ -194,11 +188,10 @@ class LedgerFile:
         links = [start_hash(terms), *(entry.hash for entry in entries)]
         known = self.link
         if known is not None and (known.number >= len(links) or links[known.number] != known.hash):
-            msg = (
+            raise BudgetError(
                 f"The ledger {self.path} has lost entries: this handle saw {known.number} of them, "
                 "and the file does not hold them any more. Put the newest copy of the file back."
             )
-            raise BudgetError(msg)
         tally = Tally.of(terms, [entry.charge for entry in entries])
         return Known(Link(len(entries), links[-1]), tally, stamp), entries
 
@@ -224,16 +217,14 @@ class LedgerFile:
             except DamagedError as error:
                 _damaged(self.path, str(error), error)
             except sqlite3.Error as error:
-                if not _busy(error):
-                    _refuse(self.path, error, write)
+                _refuse_unless_busy(self.path, error, write)
             except UnicodeDecodeError as error:  # SQLite quotes damaged bytes in what it says
                 _damaged(self.path, "it has bytes that are no text", error)
             if time.monotonic() >= deadline:
-                msg = (
+                raise BudgetError(
                     f"The ledger {self.path} was locked by another process for {self.timeout:g} s; "
                     "try again."
                 )
-                raise BudgetError(msg)
             time.sleep(random.uniform(0.001, 0.02))
 
 
@@ -289,21 +280,14 @@ def _checked_terms(connection: sqlite3.Connection) -> LedgerTerms:
         raise DamagedError("its terms cannot be read") from error
 
 
-def _terms_text(terms: LedgerTerms) -> str:
-    return json.dumps(terms.to_dict(), sort_keys=True)
-
-
-def _busy(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) or 0
-    return code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _refuse(path: str, error: sqlite3.Error, write: bool) -> NoReturn:
-    """Raise one sentence for what SQLite said."""
-    code = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+def _refuse_unless_busy(path: str, error: sqlite3.Error, write: bool) -> None:
+    """Raise one sentence for what SQLite said, if waiting does not help."""
+    code = database.code_of(error)
+    if code in database.BUSY:
+        return
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, 0):
-        reason = f"The ledger {path} is damaged ({error}); restore it and count later fits again."
-    elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+        _damaged(path, str(error), error)
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         verb = "written" if write else "opened"
         reason = f"The ledger {path} or its folder cannot be {verb} ({error}); nothing was charged."
     else:

@@ -64,7 +64,6 @@ class LossMasses:
 
     @property
     def losses(self) -> FloatArray:
-        """The losses of `masses`."""
         return np.asarray(self.h * self.places, dtype=np.float64)
 
 
@@ -287,7 +286,6 @@ class BlockLaw:
 
     @property
     def largest(self) -> float:
-        """The end of the last block."""
         return self.h * 2.0 ** len(self.blocks) * _HALF
 
     def _padded(self, least: int) -> FloatArray:

@@ -315,7 +315,6 @@ class LossCurve:
         return "privacy loss distribution (upper bound)"
 
     def get_delta(self, epsilon: float) -> float:
-        """Return an upper bound on δ at `epsilon`."""
         check_epsilon(epsilon)
         if epsilon == math.inf:
             return 0.0

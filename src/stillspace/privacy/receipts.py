@@ -38,7 +38,6 @@ class Receipt:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
         return asdict(self)
 
     @classmethod

@@ -64,7 +64,8 @@ def step_divergence(event: GaussianEvent, relation: Relation, order: float) -> f
         return 0.0
     mu = sensitivity / event.sigma * (1 + 1e-15) if event.sigma > 0 else math.inf
     rate = min(rate * (1 + 1e-15), 1.0)
-    return _divergence(_shape(fixed, relation), rate, mu, order)
+    poisson = "antipodal" if relation == "replace-one" else "amplified"
+    return _divergence("mirrored" if fixed else poisson, rate, mu, order)
 
 
 def check_order(order: float) -> None:
@@ -74,12 +75,6 @@ def check_order(order: float) -> None:
             f"order is {order!r}; a Rényi order must lie in "
             f"[{SMALLEST_ORDER:g}, {LARGEST_ORDER:g}]."
         )
-
-
-def _shape(fixed: bool, relation: Relation) -> str:
-    if fixed:
-        return "mirrored"
-    return "antipodal" if relation == "replace-one" else "amplified"
 
 
 @lru_cache(maxsize=4096)

@@ -69,12 +69,11 @@ class Rights:
                 [number, id, number - 1],
             )
             if done.rowcount != 1:
-                msg = (
+                raise BudgetError(
                     f"Answer {number} of this fit was published by another run of the same "
                     "journal, so this run ends without publishing it; to go on, fit again: that "
                     "is charged for the releases that remain."
                 )
-                raise BudgetError(msg)
 
         self._ledger.beside(work, write=True)
 
@@ -89,12 +88,11 @@ class Rights:
                 "SELECT answers FROM journals WHERE id = ?", [id]
             ).fetchone()
             if published < answers:
-                msg = (
+                raise BudgetError(
                     f"The ledger {self._ledger.path} knows of {published} answers of this fit, and "
                     f"its journal holds {answers}: the ledger is an older copy. Put the newest "
                     "copy back."
                 )
-                raise BudgetError(msg)
             if published > answers:
                 return False
             connection.execute("UPDATE journals SET resumed = resumed + 1 WHERE id = ?", [id])

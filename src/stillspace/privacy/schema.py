@@ -29,14 +29,15 @@ _FIXED = "CREATE TRIGGER {0}_{1} BEFORE {1} ON {0} BEGIN SELECT RAISE(ABORT, 'ap
 SCRIPT = _TABLES + "".join(
     _FIXED.format(table, verb) for table in ("terms", "entries") for verb in ("UPDATE", "DELETE")
 )
-JOURNALS = """
-CREATE TABLE journals (
+JOURNALS = (
+    """CREATE TABLE journals (
     id TEXT PRIMARY KEY, entry INTEGER NOT NULL, answers INTEGER NOT NULL,
-    resumed INTEGER NOT NULL);
-CREATE TRIGGER journals_UPDATE BEFORE UPDATE ON journals
+    resumed INTEGER NOT NULL);""",
+    """CREATE TRIGGER journals_UPDATE BEFORE UPDATE ON journals
     WHEN NEW.id IS NOT OLD.id OR NEW.entry IS NOT OLD.entry OR NEW.answers < OLD.answers
-    OR NEW.resumed < OLD.resumed BEGIN SELECT RAISE(ABORT, 'numbers only grow'); END;
-""" + _FIXED.format("journals", "DELETE")
+    OR NEW.resumed < OLD.resumed BEGIN SELECT RAISE(ABORT, 'numbers only grow'); END;""",
+    _FIXED.format("journals", "DELETE"),
+)
 """What a fit with a journal has published: one row per right that was paid for (`rights`)."""
 
 
@@ -47,25 +48,13 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 def is_exact(connection: sqlite3.Connection) -> bool:
     """Whether the file holds the tables and triggers of a ledger, unchanged, and nothing else."""
-    script = SCRIPT if version_of(connection) == VERSION else SCRIPT + JOURNALS
-    return holds_exactly(connection, script)
+    journals = () if version_of(connection) == VERSION else JOURNALS
+    return holds_exactly(connection, SCRIPT + "".join(journals))
 
 
 def add_journals(connection: sqlite3.Connection) -> None:
     """Add the table of journals inside a transaction, if the ledger does not have it yet."""
     if version_of(connection) == VERSION:
-        # executescript would commit; a trigger's own ";" does not end a statement.
-        for statement in _statements(JOURNALS):
+        for statement in JOURNALS:  # executescript would commit
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version={WITH_JOURNALS}")
-
-
-def _statements(script: str) -> list[str]:
-    """Return the statements of a script."""
-    found, begun = [], ""
-    for piece in script.split(";"):
-        begun += piece + ";"
-        if sqlite3.complete_statement(begun):
-            found.append(begun.strip())
-            begun = ""
-    return found

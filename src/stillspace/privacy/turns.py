@@ -20,7 +20,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from stillspace.exceptions import BudgetError
 
@@ -41,11 +40,10 @@ class _Process:
 def one_operation(path: str, timeout: float) -> Iterator[None]:
     """Wait up to `timeout` seconds for other threads; refuse if this thread is inside one."""
     if not _Process.lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX)):
-        msg = (
+        raise BudgetError(
             f"The ledger {path} cannot be used now: another thread of this process is in the "
             "middle of a ledger operation; try again, or give the Budget a longer timeout."
         )
-        raise BudgetError(msg)
     try:
         _check_free(path)
         try:
@@ -59,17 +57,15 @@ def one_operation(path: str, timeout: float) -> Iterator[None]:
 
 def _check_free(path: str) -> None:
     if _Process.forked_inside:
-        msg = (
+        raise BudgetError(
             f"The ledger {path} cannot be used here: this process was forked in the middle of a "
             "ledger operation; use it in another process."
         )
-        raise BudgetError(msg)
     if _Process.inside:
-        msg = (
+        raise BudgetError(
             f"The ledger {path} cannot be used now: this thread is in the middle of a ledger "
             "operation, which a signal handler interrupted; ask again when the handler has ended."
         )
-        raise BudgetError(msg)
 
 
 @contextmanager
@@ -89,31 +85,19 @@ def opened(connect: Callable[[], sqlite3.Connection]) -> Iterator[sqlite3.Connec
             connection.close()
 
 
-def _before_fork() -> None:
-    _Process.lock.acquire()  # at once if it is this thread's own operation
-
-
-def _release_after_fork() -> None:
-    _Process.lock.release()
-
-
 def _after_fork_in_child() -> None:
     connection = _Process.connection
     if connection is not None:
         _Process.forked_inside = True
-        connection.set_authorizer(_deny)
+        connection.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
         # One reference more than there are: not even the end of the interpreter closes it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-    _release_after_fork()
-
-
-def _deny(*_: Any) -> int:
-    return sqlite3.SQLITE_DENY
+    _Process.lock.release()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_release_after_fork,
+        before=_Process.lock.acquire,  # at once if it is this thread's own operation
+        after_in_parent=_Process.lock.release,
         after_in_child=_after_fork_in_child,
     )

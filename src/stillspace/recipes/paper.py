@@ -117,7 +117,7 @@ def glad(facts: Facts, options: Options, *, sampled: bool = False, noisy: bool =
     release = facts.release(Glad(facts.D, facts.r, floor), sampling)
     if noisy:  # on the mean gradient, as the paper has it
         sigma = checked_positive("sigma", options.get("sigma", 0.01))
-        z = sigma * release.divisor / release.sensitivity()
+        z = sigma * release.divisor / release.unit
         release = replace(release, z=z)
     geometries: dict[str, Geometry] = {"polar": Polar(facts.r), "geodesic": Geodesic(facts.r)}
     return Plan(
@@ -198,7 +198,7 @@ def as_printed(plan: AnyPlan, facts: Facts, epsilon: float, delta: float) -> Pla
     else:
         variance = (release.divisor / facts.n) ** 2 * T * log(1 / delta)
     sigma = sqrt(variance) / (epsilon * facts.n)
-    z = sigma * release.divisor / release.sensitivity()
+    z = sigma * release.divisor / release.unit
     start = plan.start
     if isinstance(start, MomentStart | RunStart):
         alone = replace(plan, release=None, n_iter=0)

@@ -56,6 +56,11 @@ def listed(items: list[str] | list[Html]) -> Html:
     return tag("ul", *(tag("li", item) for item in items))
 
 
+def paragraph(*children: Child, class_: str | None = None) -> Html:
+    """Return a paragraph."""
+    return tag("p", *children, class_=class_)
+
+
 def section(title: str, *children: Child) -> Html:
     """Return a section with its heading."""
     return tag("section", tag("h2", title), *children)

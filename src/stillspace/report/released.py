@@ -9,7 +9,7 @@ import numpy as np
 from stillspace.estimators._summary import column_names, released_words
 from stillspace.methods.pictures import ScoreMap
 from stillspace.report import pictures
-from stillspace.report.html import Child, Html, join, listed, rows, section, tag
+from stillspace.report.html import Child, Html, join, listed, paragraph, rows, section, tag
 
 MOST_LOADINGS = 14
 """Columns that the table of loadings shows: those with the largest loadings."""
@@ -22,7 +22,7 @@ def loadings(model: Any) -> Html | None:
             "The rows were first reduced by a public random projection. The directions refer to "
             "the projected columns, so they have no value for each original column."
         )
-        return section("The published directions", tag("p", text))
+        return section("The published directions", paragraph(text))
     V = np.asarray(model.components_)
     names = column_names(model)
     order = np.argsort(-np.abs(V).max(axis=0), kind="stable")[:MOST_LOADINGS]
@@ -38,7 +38,7 @@ def loadings(model: Any) -> Html | None:
     )
     hint = None
     if getattr(model, "feature_names_in_", None) is None:
-        hint = tag("p", "The model file holds no names of columns. They are numbered from 1.")
+        hint = paragraph("The model file holds no names of columns. They are numbered from 1.")
     return section("The published directions", rows(head, body, caption=caption), hint)
 
 
@@ -81,7 +81,7 @@ def _pictures(model: Any) -> list[Html]:
 def _score_maps(found: ScoreMap, text: str) -> Html:
     """Return the map of the scores, or one map per label beside one another."""
     maps = [
-        tag("div", tag("p", title, class_="label") if title else None, picture)
+        tag("div", paragraph(title, class_="label") if title else None, picture)
         for title, picture in (
             (title, pictures.score_map(found, title, cells)) for title, cells in found.maps
         )

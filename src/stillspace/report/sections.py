@@ -10,7 +10,7 @@ from stillspace.plans.fixed import fingerprint
 from stillspace.privacy import Budget, Guarantee
 from stillspace.privacy.guarantee import LEAD_IN, number_up
 from stillspace.report import pictures
-from stillspace.report.html import Child, Html, join, listed, rows, section, tag
+from stillspace.report.html import Child, Html, join, listed, paragraph, rows, section, tag
 
 PRIORS = (0.001, 0.01, 0.1, 0.5)
 SLACK = 10.0 / 9.0
@@ -83,8 +83,7 @@ def what_was_done(model: Any) -> Html:
     r = len(model.components_)
     many = f"{r} directions" if r > 1 else "one direction"
     parts = [
-        tag(
-            "p",
+        paragraph(
             f"A table with {_rows_of_a_person(model.privacy_)} was summarised by {many}. A "
             "direction is a combination of columns along which the rows differ most. These "
             "directions and the numbers in this report are published. No row is published.",
@@ -92,8 +91,7 @@ def what_was_done(model: Any) -> Html:
     ]
     if model.privacy_.private:
         parts.append(
-            tag(
-                "p",
+            paragraph(
                 "Random noise was added to every number that was computed from the rows, before "
                 "the number was used or published. The noise is large enough to hide any one "
                 "person: the published numbers would be almost as likely if that person's data "
@@ -103,7 +101,7 @@ def what_was_done(model: Any) -> Html:
         )
     plan = getattr(model, "plan_", None)
     words = model.plan_text_ if plan is None else plan.in_words()
-    parts.append(tag("details", tag("summary", "The method, for specialists"), tag("p", words)))
+    parts.append(tag("details", tag("summary", "The method, for specialists"), paragraph(words)))
     return section("What was done", *parts)
 
 
@@ -119,8 +117,7 @@ def guarantee(model: Any) -> Html:
         reasons = "; ".join(promised.not_private_because) or "no reason was recorded"
         return section(
             "The guarantee",
-            tag(
-                "p",
+            paragraph(
                 tag("strong", "There is none. "),
                 f"This model promises no privacy: {reasons}. Treat it as personal data.",
                 class_="warning",
@@ -134,8 +131,8 @@ def guarantee(model: Any) -> Html:
             "div",
             tag(
                 "div",
-                tag("p", *_in_words(promised)),
-                tag("p", tag("span", "For specialists: ", class_="quiet"), formal),
+                paragraph(*_in_words(promised)),
+                paragraph(tag("span", "For specialists: ", class_="quiet"), formal),
             ),
             tag("figure", _curve(promised), tag("figcaption", _CURVE)),
             class_="beside",
@@ -180,16 +177,13 @@ def for_one_person(model: Any) -> Html | None:
     factor = SLACK * exp(min(promised.epsilon, 700.0))
     lines: list[list[Child]] = []
     for prior in PRIORS:
-        low, high = (
-            prior / (prior + (1 - prior) * factor),
-            prior * factor / (prior * factor + 1 - prior),
-        )
+        low = prior / (prior + (1 - prior) * factor)
+        high = prior * factor / (prior * factor + 1 - prior)
         lines.append([_percent(prior), _percent(low), _percent(high)])
     right = 50.0 * (1.0 + min(promised.get_delta(0.0), 1.0))
     return section(
         "What it means for one person",
-        tag(
-            "p",
+        paragraph(
             "Suppose that somebody believes something about one person before seeing this "
             "result, and even knows the data of all other people. The result can change that "
             "belief only as far as this table says "
@@ -200,8 +194,7 @@ def for_one_person(model: Any) -> Html | None:
             lines,
             caption="How far the result can move a belief about one person",
         ),
-        tag(
-            "p",
+        paragraph(
             "Somebody who must guess between two possibilities that are equally likely before "
             f"guesses right in at most {right:.1f} % of all cases. Blind guessing gives 50 %. "
             "Facts about people in general, such as that two columns rise together, are not "
@@ -228,11 +221,11 @@ def checklist(model: Any) -> Html | None:
     lines = [tag("span", word, class_="line") for word in ("Name", "Place and date", "Signature")]
     return section(
         "To check and to sign",
-        tag("p", "The guarantee holds if all of these statements are true:"),
+        paragraph("The guarantee holds if all of these statements are true:"),
         tag("ul", *boxes, class_="boxes"),
-        tag("p", "The guarantee does not cover:"),
+        paragraph("The guarantee does not cover:"),
         listed([_sentence(text) for text in left_out]),
-        tag("p", *lines, class_="signature"),
+        paragraph(*lines, class_="signature"),
     )
 
 
@@ -243,17 +236,11 @@ def _sentence(text: str) -> str:
 def ledger(model: Any, budget: Budget | None) -> Html:
     """Say what was charged to a ledger, and what is left of it."""
     receipt = getattr(model, "receipt_", None)
-    parts: list[Html] = []
-    if receipt is None:
-        parts.append(
-            tag(
-                "p",
-                "This fit was not charged to a ledger. The privacy losses of several fits on the "
-                "same people add up. This page cannot say how many other fits there were.",
-            )
-        )
-    else:
-        parts.append(tag("p", _sentence(f"this fit is {receipt}")))
+    alone = (
+        "This fit was not charged to a ledger. The privacy losses of several fits on the same "
+        "people add up. This page cannot say how many other fits there were."
+    )
+    parts = [paragraph(alone if receipt is None else f"This fit is {receipt}.")]
     if budget is not None:
         entries, shares = budget.entries(), budget.shares()
         if receipt is not None and receipt.hash not in {entry.hash for entry in entries}:
@@ -282,8 +269,7 @@ def audit(found: Mapping[str, Any] | None, model: Any) -> Html:
     if found is None:
         return section(
             "What an audit found",
-            tag(
-                "p",
+            paragraph(
                 "No audit is attached. An audit runs the same plan many times on made-up people "
                 "and tries to tell one person's presence from the result. To add one, run ",
                 tag("code", "stillspace audit MODEL --json audit.json"),
@@ -301,7 +287,7 @@ def audit(found: Mapping[str, Any] | None, model: Any) -> Html:
         f"{found['runs']} runs, {found['coins']} guesses, confidence {found['confidence']:.0%}.",
     ]
     strong = tag("strong" if found["refuted"] else "span", str(found["verdict"]))
-    return section("What an audit found", tag("p", strong), listed(facts))
+    return section("What an audit found", paragraph(strong), listed(facts))
 
 
 def reproduction(model: Any) -> Html:

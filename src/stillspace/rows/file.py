@@ -13,21 +13,14 @@ from stillspace._checks import bytes_in_words, checked_bytes
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.kernels import jobs, scores
-from stillspace.rows.maps import Project, RowMap, Sketch
+from stillspace.rows.maps import Project, RowMap
 from stillspace.rows.memory import MemoryRows
 from stillspace.rows.pairs import PairedRows, pair_block
 from stillspace.rows.reading import BlockCache, Piece, Reader, WindowReader, reader_of
+from stillspace.rows.sketch import Sketch
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.sources.protocol import OtherSource, is_sparse
-from stillspace.rows.sources.runs import joined
-from stillspace.rows.stored import (
-    NO_INDEX,
-    Factors,
-    LoadedFirst,
-    Scaling,
-    Stored,
-    stored,
-)
+from stillspace.rows.sources.protocol import OtherSource, is_sparse, joined
+from stillspace.rows.stored import NO_INDEX, Factors, LoadedFirst, Scaling, Stored, stored
 from stillspace.rows.sums import LONGEST_BLOCK, Job, Layout, stretches
 
 DEFAULT_MEMORY = 10**9
@@ -75,12 +68,11 @@ class RowTable:
         """Refuse a file whose chunks, row groups or batches are too large to be decoded."""
         needed = int(getattr(self.source, "piece_bytes", 0) / PIECE_SHARE)
         if needed > self.memory:
-            msg = (
+            raise DataFileError(
                 f"{self.source.describe()} is written in pieces that take "
                 f"{bytes_in_words(needed)} to decode, and memory is {bytes_in_words(self.memory)}: "
                 "write it in smaller chunks or row groups, or give more memory."
             )
-            raise DataFileError(msg)
 
     def with_missing(self, code: float) -> RowTable:
         """Return the table with a number in the place of NaN."""
@@ -90,19 +82,17 @@ class RowTable:
         """Refuse a table of n rows whose numbers per row do not fit."""
         needed = 8 * n * NUMBERS_PER_ROW
         if getattr(self.source, "in_memory", False) and 16 * n * self.shape[1] > self.memory:
-            msg = (
+            raise DataFileError(
                 f"{self.source.describe()} is read into memory as a whole, and memory="
                 f"{bytes_in_words(self.memory)} is too little for {n} rows: write it as Parquet by "
                 "stillspace convert, or give more memory."
             )
-            raise DataFileError(msg)
         if needed > self.memory // 2:
-            msg = (
+            raise ValueError(
                 f"memory={bytes_in_words(self.memory)} is too little: {n} rows take "
                 f"{bytes_in_words(needed)} for {NUMBERS_PER_ROW} numbers per row; give "
                 f"memory='{2 * needed / 1e9:.3g}GB' or more."
             )
-            raise ValueError(msg)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -117,21 +107,15 @@ class RowTable:
             if not isinstance(rows[0], slice):
                 return self._columns(*limits, np.asarray(rows[0], dtype=np.int64))
             if rows[0] != slice(None):
-                msg = "Columns of a file are sliced for all rows."
-                raise ValueError(msg)
+                raise ValueError("Columns of a file are sliced for all rows.")
             return self._columns(*limits)
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step != 1:
-                msg = "Rows of a file are sliced without a step."
-                raise ValueError(msg)
+                raise ValueError("Rows of a file are sliced without a step.")
             return self._run(start, max(start, stop))
-        numbers = np.asarray(rows, dtype=np.int64)
-        order = np.argsort(numbers, kind="stable")
-        found = self.reader.take(numbers[order])
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[back]
+        ascending, back = _in_order(np.asarray(rows, dtype=np.int64))
+        return self.reader.take(ascending)[back]
 
     def _columns(self, start: int, stop: int, numbers: IntArray | None = None) -> Any:
         """Return columns of all or chosen rows: by themselves if the source can, else from rows."""
@@ -158,8 +142,15 @@ class RowTable:
         return found if sparse.issparse(found) else np.ascontiguousarray(found)
 
     def as_rows(self) -> FileRows:
-        """Return the rows as a fit takes them."""
         return FileRows(self)
+
+
+def _in_order(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """Return ascending row numbers, and where each of the given ones is among them."""
+    order = np.argsort(numbers, kind="stable")
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return numbers[order], back
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +162,6 @@ class ChosenRowsOf:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of chosen rows and of columns."""
         return len(self.numbers), self.table.shape[1]
 
     def __getitem__(self, which: tuple[slice, slice]) -> Any:
@@ -197,7 +187,6 @@ class CodedSource(OtherSource):
         return self._coded(self.source.take(numbers))
 
     def columns(self, start: int, stop: int, rows: IntArray | None = None) -> Any:
-        """Return columns of all or chosen rows."""
         table = RowTable(self.source)
         return self._coded(table[:, start:stop] if rows is None else table[rows, start:stop])
 
@@ -225,13 +214,11 @@ class FileStored(LoadedFirst):
 
     @property
     def sparse(self) -> bool:
-        """Whether the source hands over compressed sparse rows."""
         return is_sparse(self.table.source)
 
     def load(
         self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
-        """Fill `X` (b, width) with scaled rows."""
         b, done = len(X), 0
         for piece, chosen, some in self.pieces(index, factors, start, start + b, max(b, 1)):
             part = stored(piece.X)
@@ -276,12 +263,8 @@ class FileStored(LoadedFirst):
             return
         step = max(reader.rows // block, 1) * block
         for at in range(start, stop, step):
-            numbers = index[at : min(at + step, stop)]
-            order = np.argsort(numbers, kind="stable")
-            back = np.empty_like(order)
-            back[order] = np.arange(len(order))
-            ascending = numbers[order]
-            piece = Piece(self._taken(ascending), 0, 0, len(numbers))
+            ascending, back = _in_order(index[at : min(at + step, stop)])
+            piece = Piece(self._taken(ascending), 0, 0, len(ascending))
             yield piece, back, factors[ascending]
 
     def _taken(self, numbers: IntArray) -> Any:
@@ -306,7 +289,6 @@ class NarrowedRows(LoadedFirst):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, width)."""
         row_map = self.row_map
         m = row_map.n_components if isinstance(row_map, Sketch) else row_map.basis.shape[1]
         return self.source.shape[0], m
@@ -356,7 +338,6 @@ class FileRows(MemoryRows):
 
     @classmethod
     def open(cls, given: Any, *, memory: int | str | None = None, **options: Any) -> FileRows:
-        """Open a path, a handle or a source."""
         return cls(RowTable.of(given, memory, **options))
 
     def _like(self, **facts: Any) -> FileRows:
@@ -386,7 +367,7 @@ class FileRows(MemoryRows):
         source = self._source
         if isinstance(source, FileStored):
             length = pair_block(*source.shape)
-            source = FileStored(self.table, BlockCache(self.table.source, length))
+            source = FileStored(self.table, BlockCache.of(self.table.source, length))
         paired = PairedRows.of(source, pairs)
         return self._like(source=paired, scaling=self._scaling, bounded=False)
 

@@ -59,7 +59,6 @@ class LabelledRows(RowsAround):
         )
 
     def through(self, row_map: RowMap) -> LabelledRows:
-        """Return the rows behind a row map, with their labels."""
         return LabelledRows(self.rows.through(row_map), self.codes)
 
     def paired(self, pairs: IntArray) -> Rows:

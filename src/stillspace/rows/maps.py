@@ -63,9 +63,13 @@ class Affine:
         parts += ["put missing cells at the centre"] if has_missing else []
         return ", ".join(parts) or "leave the cells as they are"
 
-    def centred_at(self, center: FloatArray) -> Affine:
-        """Return the map with another centre, in the units of the cells."""
-        return replace(self, center=FrozenArray.of(center))
+    def vectors(self, D: int) -> tuple[FloatArray, FloatArray]:
+        """Return copies of centre and scale: zeros and ones where they do nothing."""
+        center, scale = self.center, self.scale
+        return (
+            np.zeros(D) if center is None else center.array.copy(),
+            np.ones(D) if scale is None else scale.array.copy(),
+        )
 
     def blocks(self, X: Any) -> Iterator[AnyArray]:
         """Yield the mapped rows of an array or a sparse matrix, a block of rows at a time."""
@@ -88,22 +92,20 @@ class Affine:
 class Fill:
     """A missing cell gets the value that the row's other cells tell in a released basis V (D, r).
 
-    It follows `Affine`. The scores y of a row are those of least squares over its present cells, a
-    little shortened: they minimise `‖z − Vy‖² + RIDGE·‖y‖²` there. Its missing cells become those
-    of `Vy`. In a row without half of its cells, missing cells stay at the centre, and so they do in
-    sparse rows.
+    It follows `Affine`. The scores y of a row are those of least squares over its present cells O,
+    and its missing cells become those of `Vy`. Its weight `r/tr((V_OᵀV_O)⁻¹)` is the precision of
+    these scores, over that of a complete row; it is 0 if the present cells do not tell the scores.
+    In a row with a weight below ½ missing cells stay at the centre, and so they do in sparse rows.
     """
 
     basis: FrozenArray
+    weighed: bool = False
+    """Whether rows count by their weights instead: every row is filled whose scores can be told,
+    and behind the bound it is multiplied by its weight."""
 
     def __str__(self) -> str:
-        return f"fill missing cells from {self.basis.shape[1]} released directions"
-
-
-RIDGE = 0.01
-"""Beside the squares of V over the present cells, which add up to at most 1 per direction: a tenth
-of it changes nothing, ten times as much makes the error up to 1.5 times as large (docs/newton.md).
-"""
+        weighed = ", and shorten rows by what is missing" if self.weighed else ""
+        return f"fill missing cells from {self.basis.shape[1]} released directions{weighed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +216,27 @@ class Lengths:
         return "keep the length of each row alone"
 
 
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """One column in place of the row: 1 if a cell of it is missing, else 0. It follows `Affine`."""
+
+    def __str__(self) -> str:
+        return "keep alone whether a cell is missing"
+
+
 RowMap: TypeAlias = (
-    Affine | Fill | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Without | Project | Lengths
+    Affine
+    | Fill
+    | Holes
+    | Pairs
+    | Sketch
+    | Sphere
+    | Clip
+    | LeaveOut
+    | Caps
+    | Without
+    | Project
+    | Lengths
 )
 View: TypeAlias = tuple[RowMap, ...]
 
@@ -244,6 +265,9 @@ def checked_view(view: View) -> View:
             after = view[place + 1 : place + 2]
             allowed = place > 0 and isinstance(view[place - 1], Affine)
             allowed = allowed and len(after) == 1 and isinstance(after[0], BOUNDS)
+        elif isinstance(row_map, Holes):  # a number in [0, 1], of which nothing else is made
+            allowed = place == len(view) - 1 and isinstance(view[place - 1], Affine)
+            bounded = begun = True
         elif isinstance(row_map, BOUNDS):
             allowed, bounded, begun = not bounded, True, True
         elif isinstance(row_map, Project):
@@ -272,7 +296,7 @@ def with_center(view: View, center: FloatArray) -> View:
     """Return the view with a centre that a release found, in the units of its scaled rows."""
     affine = affine_of(view)
     cells = center if affine.scale is None else center * affine.scale.array
-    return with_affine(view, affine.centred_at(cells))
+    return with_affine(view, replace(affine, center=FrozenArray.of(cells)))
 
 
 def affine_of(view: View) -> Affine:
@@ -303,7 +327,7 @@ def paired(view: View) -> bool:
 def bounded(view: View) -> bool:
     """Whether rows behind a view have length at most 1, if they had no bound before it."""
     last = [m for m in view if not isinstance(m, LeaveOut | Caps)][-1:]
-    return any(isinstance(row_map, (*BOUNDS, Lengths)) for row_map in last)
+    return any(isinstance(row_map, (*BOUNDS, Lengths, Holes)) for row_map in last)
 
 
 def width(view: View, columns: int) -> int:
@@ -313,36 +337,6 @@ def width(view: View, columns: int) -> int:
             columns = row_map.n_components
         elif isinstance(row_map, Project):
             columns = row_map.basis.shape[1]
-        elif isinstance(row_map, Lengths):
+        elif isinstance(row_map, Lengths | Holes):
             columns = 1
     return columns
-
-
-__all__ = [
-    "BOUNDS",
-    "RIDGE",
-    "SPHERE",
-    "Affine",
-    "Caps",
-    "Clip",
-    "Fill",
-    "FrozenArray",
-    "LeaveOut",
-    "Lengths",
-    "Pairs",
-    "Project",
-    "RowMap",
-    "Sketch",
-    "Sphere",
-    "View",
-    "Without",
-    "affine_of",
-    "bounded",
-    "checked_view",
-    "paired",
-    "view_text",
-    "width",
-    "with_affine",
-    "with_bound",
-    "with_center",
-]

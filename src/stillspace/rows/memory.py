@@ -14,14 +14,15 @@ import numpy.typing as npt
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Runs, Span, filled
 from stillspace.kernels.measuring import Measure
-from stillspace.kernels.storage import inverse_norms
+from stillspace.kernels.storage import NORM_WORK, inverse_norms
+from stillspace.rows.filled import FilledRows, incomplete
 from stillspace.rows.maps import (
     BLOCK_CELLS,
-    RIDGE,
     Affine,
     Caps,
     Clip,
     Fill,
+    Holes,
     LeaveOut,
     Lengths,
     Project,
@@ -37,7 +38,6 @@ from stillspace.rows.stored import (
     NO_INDEX,
     DenseRows,
     Factors,
-    FilledRows,
     Norms,
     Ones,
     Scaling,
@@ -140,8 +140,9 @@ class MemoryRows:
             return self.only(self._kept(row_map))
         if isinstance(row_map, Without | Fill):
             return self._emptied(row_map) if isinstance(row_map, Without) else self._filled(row_map)
-        if isinstance(row_map, Lengths):
-            return MemoryRows(levels(self._factors[:])[None])
+        if isinstance(row_map, Lengths | Holes):
+            holes, raw = isinstance(row_map, Holes), (self._source, self._scaling)
+            return MemoryRows((incomplete(*raw) if holes else levels(self._factors[:]))[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
 
     def _narrowed(self, row_map: RowMap) -> Stored:
@@ -194,8 +195,7 @@ class MemoryRows:
             raise ValueError(msg)
         if self._source.sparse or self._complete:
             return self
-        V = np.ascontiguousarray(row_map.basis.array)
-        facts = self._source, self._scaling, self._factors, V, RIDGE
+        facts = self._source, self._scaling, self._factors, row_map.basis.array, row_map.weighed
         return self._like(source=FilledRows(*facts), bounded=False)
 
     @cached_property
@@ -236,9 +236,9 @@ class MemoryRows:
         layout = replace(Layout.of(self.n_columns, self.n_columns), block=several(self.n_columns))
 
         def measure(job: Job) -> None:
+            work = np.empty(NORM_WORK)
             for at, X in self._blocks(NO_INDEX, job, layout):
-                out = found[at : at + len(X)]
-                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, out)
+                inverse_norms(X.reshape(-1), X.shape[1], len(X), norm_bound, found[at:], work)
 
         for _ in each(measure, layout.jobs(self.n_rows)):
             pass
@@ -345,11 +345,12 @@ class MemoryRows:
             msg = "This query needs rows of length at most 1: put them through Sphere or Clip."
             raise ValueError(msg)
         query = with_code_as_stored(query, self._source.dtype)
-        layout = Layout.of(self.n_columns, prod(query.shape))
+        shape, entries = query.shape, prod(query.shape)
+        layout = Layout.of(self.n_columns, entries)
 
         def job_sums(group: list[Job]) -> FloatArray:
             """Return the sums of some jobs: compiled code adds them up without a stop between."""
-            out = np.zeros((len(group), *query.shape))
+            out = np.zeros((len(group), *shape))
             terms = query.terms(point, out)
             if terms is not None:
                 runs = Runs(index, np.array(group, dtype=np.int64), layout.block)
@@ -360,9 +361,9 @@ class MemoryRows:
                     self._add_job(query, point, index, job, layout, out[k, ...])
             return out
 
-        most = 1 if prod(query.shape) > _LARGE_SUM else None
-        total = empty_sum(query.shape, query.norm_bound, first)
-        for parts in each(job_sums, grouped(jobs, prod(query.shape)), most):
+        most = 1 if entries > _LARGE_SUM else None
+        total = empty_sum(shape, query.norm_bound, first)
+        for parts in each(job_sums, grouped(jobs, entries), most):
             total.add_all(parts)
         return total
 

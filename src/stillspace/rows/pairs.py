@@ -9,13 +9,7 @@ import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.pairs import subtract_pairs
-from stillspace.rows.stored import (
-    Factors,
-    LoadedFirst,
-    Ones,
-    Scaling,
-    Stored,
-)
+from stillspace.rows.stored import Factors, LoadedFirst, Ones, Scaling, Stored
 
 PAIR_CELLS = 2**21
 """Cells of a block of rows whose partners all lie in one other block."""
@@ -83,11 +77,9 @@ class PairedRows(LoadedFirst):
         pairs = np.asarray(pairs, dtype=np.int64)
         n = source.shape[0]
         if pairs.ndim != 2 or pairs.shape[1] != 2:
-            msg = f"pairs must have the shape (m, 2), got {pairs.shape}."
-            raise ValueError(msg)
+            raise ValueError(f"pairs must have the shape (m, 2), got {pairs.shape}.")
         if pairs.size and not 0 <= pairs.min() <= pairs.max() < n:
-            msg = "pairs must hold row numbers of the table."
-            raise ValueError(msg)
+            raise ValueError("pairs must hold row numbers of the table.")
         return cls(source, pairs[:, 0], pairs[:, 1], Ones(n))  # views: nothing is copied
 
     @property

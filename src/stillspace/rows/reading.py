@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stillspace._typing import IntArray
-from stillspace.rows.sources.protocol import RowSource
-from stillspace.rows.sources.runs import joined
+from stillspace.rows.sources.protocol import RowSource, joined
 from stillspace.rows.sums import allowed_threads
 
 WINDOWS = 3
@@ -70,29 +69,72 @@ class DirectReader:
         return self._source.take(numbers)
 
 
-class WindowReader:
-    """One thread reads at a time, one window ahead."""
+class _Windows:
+    """Stretches of equally many rows; the last few are kept.
 
-    def __init__(self, source: RowSource, memory: int) -> None:
-        self._source = source
-        size = min(int(memory * WINDOW_SHARE), LARGEST_WINDOW)
-        chunk, heaviest = (
-            max(int(getattr(source, "chunk", 1)), 1),
-            getattr(source, "heaviest", None),
-        )
+    One thread reads them, in the order in which they are asked for. Threads of their own for each
+    window would read them in any order, and the memory of libraries grows with threads.
+    """
 
-        def whole(rows: int) -> int:  # no chunk is read twice
-            return max(rows - rows % chunk if rows > chunk else rows, 1)
-
-        self.rows = whole(size // cell_bytes(source))
-        while heaviest is not None and self.rows > 1 and heaviest(self.rows) > size:
-            self.rows = whole(self.rows // 2)
+    def __init__(self, source: RowSource, rows: int, kept: int) -> None:
+        self._source, self.rows, self._kept = source, rows, kept
         self._windows: OrderedDict[int, Future[Any]] = OrderedDict()
         self._lock, self._process = Lock(), 0
         self._executor: ThreadPoolExecutor
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _window_reader, (self._source, self.rows)
+        return type(self), (self._source, self.rows, self._kept)
+
+    def window(self, k: int, *, ahead: bool = False) -> Any:
+        """Return a window; with `ahead` the next one is read in the meantime."""
+        with self._lock:
+            wanted = self._begun(k)
+            if ahead and (k + 1) * self.rows < self._source.shape[0]:
+                self._begun(k + 1)
+        try:
+            return wanted.result()
+        except BaseException:
+            with self._lock:
+                self._windows.pop(k, None)
+            raise
+
+    def take(self, numbers: IntArray) -> Any:
+        return self._thread().submit(self._source.take, numbers).result()
+
+    def _begun(self, k: int) -> Future[Any]:
+        """Return the window, whose reading begins now unless it has begun before."""
+        if k not in self._windows:
+            stop = min((k + 1) * self.rows, self._source.shape[0])
+            self._windows[k] = self._thread().submit(self._source.read, k * self.rows, stop)
+            while len(self._windows) > self._kept:
+                self._windows.popitem(last=False)
+        self._windows.move_to_end(k)
+        return self._windows[k]
+
+    def _thread(self) -> ThreadPoolExecutor:
+        """Return the thread that reads; after a fork another one, since threads are not copied."""
+        if self._process != os.getpid():
+            self._executor, self._process = ThreadPoolExecutor(1), os.getpid()
+        return self._executor
+
+
+class WindowReader(_Windows):
+    """One thread reads at a time, one window ahead."""
+
+    @classmethod
+    def of(cls, source: RowSource, memory: int) -> WindowReader:
+        """Choose windows that fit into a share of the memory."""
+        size = min(int(memory * WINDOW_SHARE), LARGEST_WINDOW)
+        chunk = max(int(getattr(source, "chunk", 1)), 1)
+        heaviest = getattr(source, "heaviest", None)
+
+        def whole(rows: int) -> int:  # no chunk is read twice
+            return max(rows - rows % chunk if rows > chunk else rows, 1)
+
+        rows = whole(size // cell_bytes(source))
+        while heaviest is not None and rows > 1 and heaviest(rows) > size:
+            rows = whole(rows // 2)
+        return cls(source, rows, WINDOWS)
 
     def pieces(self, start: int, stop: int, block: int) -> Iterator[Piece]:
         """Yield the rows start…stop − 1 in pieces of whole blocks."""
@@ -103,119 +145,44 @@ class WindowReader:
             end = min(stop, first + self.rows)
             whole = end - at if end == stop else (end - at) // block * block
             if whole > 0:
-                yield Piece(self._window(k), first, at - first, at - first + whole)
+                window = self.window(k, ahead=True)
+                yield Piece(window, first, at - first, at - first + whole)
                 at += whole
             else:
                 end = min(at + block, stop)
                 yield Piece(self._copied(at, end), at, 0, end - at)
                 at = end
 
-    def take(self, numbers: IntArray) -> Any:
-        return self._thread().submit(self._source.take, numbers).result()
-
     def _copied(self, start: int, stop: int) -> Any:
         """Return rows that lie in several windows."""
         parts = []
         for k in range(start // self.rows, (stop - 1) // self.rows + 1):
             first = k * self.rows
-            parts.append(self._window(k)[max(start - first, 0) : stop - first])
+            window = self.window(k, ahead=True)
+            parts.append(window[max(start - first, 0) : stop - first])
         return joined(parts)
 
-    def _window(self, k: int) -> Any:
-        """Return a window; the next one is read in the meantime."""
-        with self._lock:
-            wanted = self._begun(k)
-            if (k + 1) * self.rows < self._source.shape[0]:
-                self._begun(k + 1)
-        try:
-            return wanted.result()
-        except BaseException:
-            with self._lock:
-                self._windows.pop(k, None)
-            raise
 
-    def _begun(self, k: int) -> Future[Any]:
-        """Return the window, whose reading begins now unless it has begun before."""
-        if k not in self._windows:
-            stop = min((k + 1) * self.rows, self._source.shape[0])
-            self._windows[k] = self._thread().submit(self._source.read, k * self.rows, stop)
-            while len(self._windows) > WINDOWS:
-                self._windows.popitem(last=False)
-        self._windows.move_to_end(k)
-        return self._windows[k]
-
-    def _thread(self) -> ThreadPoolExecutor:
-        """Return the one thread that reads; after a fork another one, since threads are not copied.
-
-        It reads windows in the order in which they are asked for. Threads of their own for each
-        window would read them in any order, and the memory of libraries grows with threads.
-        """
-        if self._process != os.getpid():
-            self._executor, self._process = ThreadPoolExecutor(1), os.getpid()
-        return self._executor
-
-
-class BlockCache:
+class BlockCache(_Windows):
     """Blocks of rows that are read once and kept while pairs of their rows are asked for.
 
     A pass over pairs needs two blocks at a time. Threads that are at the next pair of blocks, and
     one block that is read anew, ask for a few more.
     """
 
-    KEPT = 5
-
-    def __init__(self, source: RowSource, length: int) -> None:
-        self._source, self._length = source, length
-        self._blocks: OrderedDict[int, Future[Any]] = OrderedDict()
-        self._lock, self._reading = Lock(), Lock()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return BlockCache, (self._source, self._length)
+    @classmethod
+    def of(cls, source: RowSource, length: int) -> BlockCache:
+        return cls(source, length, 5)
 
     def take(self, numbers: IntArray) -> Any:
-        which = numbers // self._length
-        blocks, starts = np.unique(which, return_index=True)
-        if (
-            len(blocks) > self.KEPT - 2
-        ):  # pairs of the user's own: nothing would be found a second time
-            with self._reading:
-                return self._source.take(numbers)
-        ends = [*starts[1:].tolist(), len(numbers)]
-        found = [
-            self._block(k)[numbers[low:high] - k * self._length]
-            for k, low, high in zip(blocks.tolist(), starts.tolist(), ends, strict=True)
-        ]
+        which = numbers // self.rows
+        if len(np.unique(which)) > self._kept - 2:
+            return super().take(numbers)  # pairs of the user's own: no block would be kept
+        found = []
+        for some in np.split(numbers, np.flatnonzero(np.diff(which)) + 1):
+            k = int(some[0]) // self.rows
+            found.append(self.window(k)[some - k * self.rows])
         return joined(found)
-
-    def _block(self, k: int) -> Any:
-        with self._lock:
-            known = k in self._blocks
-            if not known:
-                self._blocks[k] = Future()
-            self._blocks.move_to_end(k)
-            while len(self._blocks) > self.KEPT:
-                self._blocks.popitem(last=False)
-            block = self._blocks[k]
-        if not known:
-            self._read(k, block)
-        return block.result()
-
-    def _read(self, k: int, block: Future[Any]) -> None:
-        start = k * self._length
-        try:
-            with self._reading:
-                end = min(start + self._length, self._source.shape[0])
-                block.set_result(self._source.read(start, end))
-        except BaseException as error:  # whoever asks for the block is told
-            with self._lock:
-                self._blocks.pop(k, None)
-            block.set_exception(error)
-
-
-def _window_reader(source: RowSource, rows: int) -> WindowReader:
-    reader = WindowReader(source, 1)
-    reader.rows = rows
-    return reader
 
 
 Reader = DirectReader | WindowReader
@@ -223,4 +190,6 @@ Reader = DirectReader | WindowReader
 
 def reader_of(source: RowSource, memory: int) -> Reader:
     """Return the way of reading that suits a source."""
-    return (DirectReader if getattr(source, "parallel", False) else WindowReader)(source, memory)
+    if getattr(source, "parallel", False):
+        return DirectReader(source, memory)
+    return WindowReader.of(source, memory)

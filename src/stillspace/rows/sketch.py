@@ -62,11 +62,10 @@ class Sketch:
             value = checked_whole(f"{name} of a sketch", getattr(self, name), low)
             object.__setattr__(self, name, value)
         if self.nonzeros > self.n_components:
-            msg = (
+            raise ValueError(
                 f"nonzeros={self.nonzeros} is above n_components={self.n_components}: a column of "
                 "the sketch has at most one entry per row."
             )
-            raise ValueError(msg)
 
     def apply(
         self,
@@ -130,12 +129,10 @@ class Sketch:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Sketch:
-        """Read what `to_dict` wrote."""
         if kept.get("format") != _FORMAT:
-            msg = (
+            raise ValueError(
                 f"a stored sketch has format {kept.get('format')!r}; this version reads {_FORMAT}."
             )
-            raise ValueError(msg)
         return cls(**{name: value for name, value in kept.items() if name != "format"})
 
     def _entries(self) -> tuple[IntArray, FloatArray]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import fill, jobs, measuring, storage
+from stillspace.kernels import jobs, measuring, storage
 from stillspace.rows.sums import LONGEST_BLOCK
 
 NO_INDEX: IntArray = np.empty(0, dtype=np.int64)
@@ -112,11 +112,12 @@ class Norms:
         numbers = np.arange(*rows.indices(n)) if isinstance(rows, slice) else rows
         found, step = np.empty(len(numbers)), several(D)
         memory = np.empty((min(step, len(numbers)), jobs.filled(D)))
+        work = np.empty(storage.NORM_WORK)
         for at in range(0, len(numbers), step):
             some = numbers[at : at + step]
             X, out = memory[: len(some)], found[at : at + step]
             self.source.load(some, 0, self.scaling, Ones(n), X)
-            storage.inverse_norms(X.reshape(-1), X.shape[1], len(X), self.bound, out)
+            storage.inverse_norms(X.reshape(-1), X.shape[1], len(X), self.bound, out, work)
             if self.kept is not None:
                 out[~self.kept[some]] = 0.0
         return found
@@ -198,12 +199,14 @@ class _Loaded(ABC):
         self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
     ) -> None:
         """Fill `X`."""
-        numbers = _numbers(index, start, len(X))
+        numbers = row_numbers(index, start, len(X))
         jobs.load_rows(*self.loader, scaling.cells, factors[numbers], numbers, X)
 
     def add(self, terms: jobs.Terms, scaling: Scaling, factors: Factors, runs: jobs.Runs) -> None:
         """Add the terms of some jobs."""
-        jobs.add_rows(*self.loader, terms, scaling.cells, compiled(factors), runs)
+        adder = jobs.RowAdder(terms, runs.longest)
+        adder.add(*self.loader, scaling.cells, compiled(factors), runs)
+        adder.finish()
 
     def measure(
         self, wanted: measuring.Measure, scaling: Scaling, factors: Factors, span: jobs.Span
@@ -303,41 +306,6 @@ class LoadedFirst(ABC):
         return measuring.measured(X.T, *wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class FilledRows(LoadedFirst):
-    """Centred and scaled rows whose missing cells are filled from a basis, whenever they are read.
-
-    A row without missing cells has the bits that it has in `source`.
-    """
-
-    source: Stored
-    scaling: Scaling
-    before: Factors
-    """Not a number for a row that has lost its cells."""
-    V: FloatArray
-    ridge: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.source.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float64)
-
-    def load(
-        self, index: IntArray, start: int, scaling: Scaling, factors: Factors, X: FloatArray
-    ) -> None:
-        """Fill `X` (b, width); these cells are never centred again."""
-        assert scaling.plain
-        n, D = self.shape
-        numbers, own = _numbers(index, start, len(X)), self.scaling
-        self.source.load(index, start, Scaling.of(D), Ones(n), X)
-        some = factors[numbers]
-        some = np.where(np.isnan(self.before[numbers]) & (some != 0.0), nan, some)
-        fill.fill_rows(X, own.center, own.unit, own.missing, own.holes, self.V, self.ridge, some)
-
-
 def code_as_stored(missing: float | None, dtype: Any) -> float | None:
     """Return the code of a missing cell as cells of this type hold it."""
     return float(np.float32(missing)) if missing is not None and dtype == np.float32 else missing
@@ -351,7 +319,7 @@ def with_code_as_stored(query: Any, dtype: Any) -> Any:
     return replace(query, missing=code_as_stored(missing, dtype))
 
 
-def _numbers(index: IntArray, start: int, count: int) -> IntArray:
+def row_numbers(index: IntArray, start: int, count: int) -> IntArray:
     """Return the numbers of the rows at these positions of `index`, or of the array."""
     return index[start : start + count] if len(index) > 0 else np.arange(start, start + count)
 

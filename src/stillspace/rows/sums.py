@@ -104,8 +104,9 @@ class Layout:
     block: int
     job: int
 
-    @classmethod
-    def of(cls, D: int, entries: int, *, sparse: bool = False) -> Layout:
+    @staticmethod
+    @cache
+    def of(D: int, entries: int, *, sparse: bool = False) -> Layout:
         """Return the layout for rows of D columns and a sum of so many entries.
 
         Sparse rows have longer jobs, whatever is asked of them.
@@ -120,7 +121,7 @@ class Layout:
         rows = max(JOB_CELLS // max(D, 1), SHORTEST_JOB)
         blocks = min(-(-rows // block), MOST_BLOCKS)
         # 512 blocks of 8 rows at most: a shorter chain than the longest one of dense rows
-        return cls(block, max(blocks, -(-SPARSE_JOB // block) if sparse else 0) * block)
+        return Layout(block, max(blocks, -(-SPARSE_JOB // block) if sparse else 0) * block)
 
     def jobs(self, count: int) -> list[Job]:
         """Return the jobs that cover so many rows."""

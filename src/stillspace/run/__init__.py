@@ -23,7 +23,7 @@ from stillspace.plans.staged import Progress, StagedPlan
 from stillspace.plans.tested import TestedPlan
 from stillspace.privacy.events import NOTHING, ComposedEvent
 from stillspace.rows import MemoryRows, OnceAdded, Rows, block_columns, draw_pairs, through_view
-from stillspace.rows.maps import RowMap, Sphere, View, checked_view, paired
+from stillspace.rows.maps import Fill, RowMap, Sphere, View, checked_view, paired
 from stillspace.rows.protocols import accounted
 from stillspace.run.loop import Result, run_loop, run_reading
 from stillspace.run.observers import Observation, Observers, Watch, Witness
@@ -58,11 +58,36 @@ def run(
     """
     check_rows(plan, rows)
     observers = Observers(watch, witness, journal)
-    if isinstance(plan, StagedPlan):
-        return _run_staged(plan, rows, rng, observers)
-    if not rows.bounded:
-        rows = through_view(rows, plan.view)
-    return _run_one(plan, rows, rng, observers, point)
+    if not isinstance(plan, StagedPlan):
+        rows = rows if rows.bounded else through_view(rows, plan.view)
+        return _run_one(plan, rows, rng, observers, point)
+    # Stages run in order, each on the rows as its view shows them.
+    # The pairing is drawn before any row is read, and without looking at one.
+    pairs = draw_pairs(rows.n_rows, rng, block_columns(rows)) if paired(plan.view) else None
+    views = Views(rows, pairs)
+    progress, event = Progress(plan.view), NOTHING
+    for stage in plan.stages:
+        view = stage.view(progress)
+        if view:  # rows as they are: a query over them says that it needs no bound
+            checked_view(view)
+        behind = views.behind(view)
+        behind_view = _with_view(observers, view, views.pairs)
+        if observers.journal is not None:
+            observers.journal.begin_stage()
+        point = stage.point(progress)
+        found = _run_one(stage.plan, behind, rng, behind_view, point, views)
+        event += found.event
+        progress = stage.after(progress, found)
+    assert progress.V is not None
+    return Result(
+        progress.V,
+        progress.n_iter,
+        False,
+        checked_event(event, plan.event()),
+        moment=progress.moment,
+        facts=progress.facts,
+        view=progress.view,
+    )
 
 
 def check_rows(plan: AnyPlan, rows: Rows) -> None:
@@ -199,7 +224,7 @@ def _asked_rows(plan: AdaptivePlan, rows: Rows, views: Views | None, ask: Ask) -
 
 @dataclass(slots=True)
 class Views:
-    """The rows behind views, each row map applied once. It lives as long as one run."""
+    """The rows behind views, each row map before a fill applied once; it lives as long as a run."""
 
     rows: Rows
     pairs: IntArray | None
@@ -210,44 +235,14 @@ class Views:
     def behind(self, view: View) -> Rows:
         """Return the rows behind a view."""
         rows = self.rows
-        for row_map in view:
+        for place, row_map in enumerate(view):
+            if isinstance(row_map, Fill):  # from another basis in each step
+                return through_view(rows, view[place:], self.pairs)
             key = id(rows), row_map
             if key not in self.kept:
                 self.kept[key] = through_view(rows, (row_map,), self.pairs)
             rows = self.kept[key]
         return rows
-
-
-def _run_staged(
-    plan: StagedPlan, rows: Rows, rng: np.random.Generator, observers: Observers
-) -> Result:
-    """Run the stages in order, each on the rows as its view shows them."""
-    # The pairing is drawn before any row is read, and without looking at one.
-    pairs = draw_pairs(rows.n_rows, rng, block_columns(rows)) if paired(plan.view) else None
-    views = Views(rows, pairs)
-    progress, event = Progress(plan.view), NOTHING
-    for stage in plan.stages:
-        view = stage.view(progress)
-        if view:  # rows as they are: a query over them says that it needs no bound
-            checked_view(view)
-        behind = views.behind(view)
-        behind_view = _with_view(observers, view, views.pairs)
-        if observers.journal is not None:
-            observers.journal.begin_stage()
-        point = stage.point(progress)
-        found = _run_one(stage.plan, behind, rng, behind_view, point, views)
-        event += found.event
-        progress = stage.after(progress, found)
-    assert progress.V is not None
-    return Result(
-        progress.V,
-        progress.n_iter,
-        False,
-        checked_event(event, plan.event()),
-        moment=progress.moment,
-        facts=progress.facts,
-        view=progress.view,
-    )
 
 
 def _with_view(observers: Observers, view: View, pairs: IntArray | None) -> Observers:

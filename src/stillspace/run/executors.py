@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
 from typing import Any, TypeAlias
@@ -161,8 +162,9 @@ class ReaperLoop(CompiledLoop):
         return self.P
 
 
+@lru_cache(maxsize=16)
 def _steps(schedule: Schedule, first: int, count: int) -> FloatArray:
-    """Return the step sizes of a chunk."""
+    """Return the step sizes of a chunk, which are only read: a second fit has the same ones."""
     return np.array([schedule.step(k) for k in range(first, first + count)], dtype=np.float64)
 
 

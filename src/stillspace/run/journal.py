@@ -43,7 +43,6 @@ class Journal:
         """The answer that was given or kept last, and the stage of the fit."""
 
     def begin_stage(self) -> None:
-        """Count the stages of a fit."""
         self._stage += 1
 
     def replayed(
@@ -76,12 +75,11 @@ class Journal:
         stored, values = self._file.read(self._number + 1)
         shapes = stored.pop("shapes")
         if stored != about:
-            msg = (
+            raise JournalError(
                 f"Answer {self._number + 1} of the journal {self._file.path} belongs to another "
                 "question than the one that this fit asks now; resume with the same versions of "
                 "all libraries, or begin a new fit with another journal. It was left as it is."
             )
-            raise JournalError(msg)
         assert len(values) == len(shapes)
         self._number += 1
         return values
@@ -130,8 +128,7 @@ def _left_of(plan: AnyPlan, made: list[SingleEvent]) -> ComposedEvent:
         return _under_ceiling(plan, made)
     planned = [event for event, count in plan.event() for _ in range(count)]
     if planned[: len(made)] != made:
-        msg = "The answers of the journal are not those of the plan; begin a new fit."
-        raise JournalError(msg)
+        raise JournalError("The answers of the journal are not those of the plan; begin a new fit.")
     return ComposedEvent.of(planned[len(made) :])
 
 

@@ -62,12 +62,9 @@ class JournalFile:
     def create(cls, path: str, header: About) -> JournalFile | None:
         """Make a journal without answers; None if something of this name is there."""
         text = _header_text(header)
-
-        def fill(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO header VALUES (?)", [text])
-
+        first = "INSERT INTO header VALUES (?)", [text]
         try:
-            made = database.create(path, SCRIPT, APPLICATION, VERSION, fill, WAIT)
+            made = database.create(path, SCRIPT, APPLICATION, VERSION, first, WAIT)
         except (sqlite3.Error, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise JournalError(f"No journal could be made at {path} ({reason}).") from error
@@ -94,33 +91,22 @@ class JournalFile:
 
     def rights(self) -> list[str]:
         """Return the names of the rights under which the answers were published, oldest first."""
-
-        def work(connection: sqlite3.Connection) -> list[str]:
-            rows = connection.execute("SELECT id FROM rights ORDER BY rowid").fetchall()
-            return [str(name) for (name,) in rows]
-
-        return self._transact(work)
+        query = "SELECT id FROM rights ORDER BY rowid"
+        return self._transact(lambda file: [str(name) for (name,) in file.execute(query)])
 
     def add_right(self, name: str, entry: int, hash: str) -> None:
         """Write down which entry of the ledger pays for the answers from now on."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT INTO rights VALUES (?, ?, ?)", [name, entry, hash])
-
-        self._transact(work, write=True)
+        row = [name, entry, hash]
+        self._transact(
+            lambda file: file.execute("INSERT INTO rights VALUES (?, ?, ?)", row), write=True
+        )
 
     def records(self) -> list[About]:
         """Return what is known of each answer, without the answers."""
-
-        def work(connection: sqlite3.Connection) -> list[About]:
-            rows = connection.execute("SELECT about FROM answers ORDER BY number").fetchall()
-            return [json.loads(text) for (text,) in rows]
-
-        return self._transact(work)
+        query = "SELECT about FROM answers ORDER BY number"
+        return self._transact(lambda file: [json.loads(text) for (text,) in file.execute(query)])
 
     def read(self, number: int) -> tuple[About, list[FloatArray]]:
-        """Return an answer and what is known of it."""
-
         def work(connection: sqlite3.Connection) -> tuple[About, list[FloatArray]]:
             query = "SELECT about FROM answers WHERE number = ?"
             about = json.loads(connection.execute(query, [number]).fetchone()[0])
@@ -132,11 +118,10 @@ class JournalFile:
         """Refuse answers for which the disk has no room, before they are claimed."""
         needed = 2 * sum(8 * value.size for value in values) + SPARE_BYTES
         if shutil.disk_usage(os.path.dirname(self.path)).free < needed:
-            msg = (
+            raise JournalError(
                 f"The disk of the journal {self.path} is full; make room and fit again, which "
                 "goes on after the last answer."
             )
-            raise JournalError(msg)
 
     def append(self, number: int, about: About, values: Sequence[FloatArray]) -> None:
         """Append answers, durably; what is given back later has the same bits."""
@@ -158,7 +143,6 @@ class JournalFile:
         os.unlink(self.path)
 
     def _transact(self, work: Callable[[sqlite3.Connection], T], *, write: bool = False) -> T:
-        """Run `work` in one transaction; wait for others."""
         deadline = time.monotonic() + WAIT
         while True:
             try:
@@ -174,8 +158,7 @@ class JournalFile:
                 msg = f"Another process writes to the journal {self.path}; give each fit its own."
                 raise JournalError(msg) from error
             except sqlite3.OperationalError as error:
-                busy = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
-                if busy not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                if database.code_of(error) not in database.BUSY:
                     _refuse(self.path, error)
                 if time.monotonic() >= deadline:
                     raise JournalError(f"The journal {self.path} is locked; try again.") from error
@@ -196,10 +179,9 @@ def _check_kind(path: str) -> None:
         msg = f"{path} is not a journal of stillspace; it was left as it is. Give another name."
         raise JournalError(msg)
     if version != VERSION:
-        msg = (
+        raise JournalError(
             f"The journal {path} has format {version}; this version of stillspace reads {VERSION}."
         )
-        raise JournalError(msg)
 
 
 def _header_text(header: About) -> str:
@@ -212,7 +194,6 @@ def _version() -> str:
 
 
 def _foreign(path: str, stored: list[str], header: About) -> NoReturn:
-    """Say in which fact a journal differs from the fit."""
     try:
         found = json.loads(stored[0])
         wanted = json.loads(_header_text(header))
@@ -223,11 +204,10 @@ def _foreign(path: str, stored: list[str], header: About) -> NoReturn:
         "plan": "another plan: other parameters, another shape of the table, or other rows",
         "stillspace": f"stillspace {found['stillspace']}, and this is {_version()}",
     }
-    msg = (
+    raise JournalError(
         f"The journal {path} belongs to another fit ({what.get(name, f'another {name}')}); give "
         "another name, or fit as before. It was left as it is."
     )
-    raise JournalError(msg)
 
 
 def _checked_chain(path: str, connection: sqlite3.Connection, header: str) -> tuple[str, int]:
@@ -269,16 +249,14 @@ def _arrays(data: bytes, shapes: list[list[int]]) -> list[FloatArray]:
 
 
 def _refuse(path: str, error: sqlite3.Error) -> NoReturn:
-    code = (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if database.code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         _damaged(path, str(error), error)
     msg = f"The journal {path} cannot be used ({error}); what it held is still there."
     raise JournalError(msg) from error
 
 
 def _damaged(path: str, reason: str, error: Exception | None = None) -> NoReturn:
-    msg = (
+    raise JournalError(
         f"The journal {path} is damaged ({reason}); put a whole copy back, or begin a new fit with "
         "another journal, which is charged. It was left as it is."
-    )
-    raise JournalError(msg) from error
+    ) from error

@@ -10,12 +10,16 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.metrics import principal_angles
-from stillspace.recipes import Facts, fixed_plan
-from stillspace.rows import MemoryRows, Rows
+from stillspace.parts.queries import ROBUST_FLOOR
 from stillspace.rows.sums import one_blas_thread
-from stillspace.run import run
-from stillspace.search.cuts import SMALLEST_CUT, cut_of, distances, nearest
+from stillspace.search.cuts import (
+    SMALLEST_CUT,
+    cut_of,
+    distances,
+    nearest,
+    quantiles,
+    squared_lengths,
+)
 from stillspace.search.starts import pca, ransac, tyler, tyler_applies
 
 Loss: TypeAlias = Literal["glad", "redescending"]
@@ -48,7 +52,7 @@ class Candidate:
     """Where a start ended, on the sample."""
 
     name: str
-    """"pca", "tyler", "ransac" or "pairs" (the subspace that came with the centre)."""
+    """"pca", "tyler", and "ransac" or "pairs" (the subspace that came with the centre)."""
     components: FloatArray
     """(r, D), orthonormal rows."""
     cut: float
@@ -76,9 +80,9 @@ def search(
     GLAD: lowest cost. Redescending: the subspace that most rows lie near to, by the median
     distance; the mean would let the tightest group win, whatever its size. `lengths` are those of
     the rows before they were scaled: on the sphere a far cluster looks nearer than it is. `also` is
-    one more start, a basis (D, r).
+    a start (D, r) in the place of RANSAC's.
     """
-    real = np.einsum("ij,ij->i", U, U) > 0.25  # zero rows lie on every subspace
+    real = squared_lengths(U) > 0.25  # zero rows lie on every subspace
     size = np.ones(len(U)) if lengths is None else lengths
     with one_blas_thread():  # many small products: threads would wait for each other
         return _search(U[real], size[real], r, loss, rng, also)
@@ -95,32 +99,47 @@ def _search(
     if len(U) <= r:
         end = (_any_basis(U, r), inf)
         return [replace(_candidate("pca", end, U, size), kept=True)]
-    starts = {"pca": pca(U, r)}
-    if tyler_applies(*U.shape):
-        starts["tyler"] = tyler(U, r)
-    starts["ransac"] = ransac(U, r, rng)
-    if also is not None:
-        starts["pairs"] = also
-    ends = _ends(U, starts, loss, rng)
+    third = {"ransac": ransac(U, r, rng)} if also is None else {"pairs": also}
+    starts = _starts(U, r) | third
+    ends = _ends(U, starts, loss)
     found = [_candidate(name, end, U, size) for name, end in ends.items()]
     if loss == "glad":
         best = min(found, key=lambda c: c.cost)
     else:
         best = _preferred(found, [size * distances(U, c.components.T) for c in found])
-    angles = [float(principal_angles(c.components, best.components)[0]) for c in found]
+    angles = [_angle(c.components.T, best.components.T) for c in found]
     return [replace(c, angle=angle, kept=c is best) for c, angle in zip(found, angles, strict=True)]
+
+
+def pair_ends(U: FloatArray, r: int, loss: Loss) -> list[FloatArray]:
+    """Return where PCA's and Tyler's starts end on differences of pairs, as unit rows.
+
+    RANSAC is no start here: with half of the rows outliers, 3 of 4 pairs have one.
+    """
+    U = U[squared_lengths(U) > 0.25]
+    if len(U) <= r:
+        return [_any_basis(U, r)]
+    return [end[0] for end in _ends(U, _starts(U, r), loss).values()]
+
+
+def distinct(bases: list[FloatArray]) -> list[FloatArray]:
+    """Return the bases without those that are nearly the same as an earlier one."""
+    kept: list[FloatArray] = []
+    for V in bases:
+        if all(_angle(other, V) >= SAME_ANGLE for other in kept):
+            kept.append(V)
+    return kept
 
 
 def refined(V: FloatArray, U: FloatArray, loss: Loss) -> FloatArray:
     """Return where the loss leads on from a basis V (D, r), on the sample U of unit rows."""
-    real = np.einsum("ij,ij->i", U, U) > 0.25
+    real = squared_lengths(U) > 0.25
     U = U[real]
     if len(U) <= V.shape[1]:
         return V
-    rng = np.random.default_rng(0)  # nothing is drawn from it
     if loss == "glad":
-        return _descended(MemoryRows.prepare(U), V, inf, _GLAD_STEPS, rng)
-    return _with_cut(U, V, rng)[0]
+        return _descended(U, V, inf, _GLAD_STEPS)
+    return _with_cut(U, V)[0]
 
 
 def chosen(candidates: Sequence[Candidate]) -> Candidate:
@@ -164,76 +183,80 @@ def _preferred(found: list[Candidate], all_distances: list[FloatArray]) -> Candi
 
 def clearly_nearer(d: FloatArray, other: FloatArray) -> bool:
     """Whether d are clearly less than other distances, in the median or the lower quartile."""
-    near, far = (np.quantile(x, [0.25, 0.5]) for x in (d, other))
+    near, far = (quantiles(x, 0.25, 0.5) for x in (d, other))
     return bool((near < CLEARLY * far).any())
 
 
-def _ends(
-    U: FloatArray,
-    starts: dict[str, FloatArray],
-    loss: Loss,
-    rng: np.random.Generator,
-) -> dict[str, _End]:
+def _starts(U: FloatArray, r: int) -> dict[str, FloatArray]:
+    starts = {"pca": pca(U, r)}
+    if tyler_applies(*U.shape):
+        starts["tyler"] = tyler(U, r)
+    return starts
+
+
+def _ends(U: FloatArray, starts: dict[str, FloatArray], loss: Loss) -> dict[str, _End]:
     """Return the end of each start; starts that meet go on together."""
-    rows = MemoryRows.prepare(U)
     meeting: list[tuple[FloatArray, _End]] = []
     ends = {}
     for name, start in starts.items():
         V = start
         if name in ("pca", "tyler") or loss == "glad":
             floor = 0.0 if loss == "glad" else floor_of(distances(U, V), inf)
-            V = _descended(rows, V, inf, _GLAD_STEPS, rng, floor)
-        met = [end for before, end in meeting if _largest_sine(before, V) < SAME_ANGLE]
+            V = _descended(U, V, inf, _GLAD_STEPS, floor)
+        met = [end for before, end in meeting if _angle(before, V) < SAME_ANGLE]
         if not met:
-            end = (V, inf) if loss == "glad" else _with_cut(U, V, rng)
+            end = (V, inf) if loss == "glad" else _with_cut(U, V)
             meeting.append((V, end))
             met = [end]
         ends[name] = met[0]
     return ends
 
 
-def _with_cut(U: FloatArray, V: FloatArray, rng: np.random.Generator) -> _End:
+def _with_cut(U: FloatArray, V: FloatArray) -> _End:
     """Return V after rounds of: see which rows are near and up to where, then descend on them."""
-    rows, cut = MemoryRows.prepare(U), inf
+    cut = inf
     for _ in range(_CUT_ROUNDS):
         d = distances(U, V)
         cut = cut_of(d)
-        V = _descended(rows, V, cut, _CUT_STEPS, rng, floor_of(d, cut))
+        V = _descended(U, V, cut, _CUT_STEPS, floor_of(d, cut))
     return V, cut
 
 
 def _descended(
-    rows: Rows,
-    V: FloatArray,
-    cut: float,
-    steps: int,
-    rng: np.random.Generator,
-    floor: float = 0.0,
+    U: FloatArray, V: FloatArray, cut: float, steps: int, floor: float = 0.0
 ) -> FloatArray:
-    facts = Facts(rows.n_rows, rows.n_columns, V.shape[1])
-    options = {"start": V.T, "n_iter": steps, "tol": _TOL}
-    if cut < 1.0:
-        options["cut"] = cut
-    if floor > SMALLEST_CUT:
-        options["floor"] = floor
-    return run(fixed_plan("irls", facts, **options), rows, rng).V
+    """Return V after reweighted power steps (`parts.queries.IrlsPower`) on few unit rows."""
+    floor = floor if floor > SMALLEST_CUT else ROBUST_FLOOR
+    for _ in range(steps):
+        d = distances(U, V)
+        weight = 1.0 / np.maximum(d, floor)
+        if cut < 1.0:
+            weight[d >= cut] = 0.0
+        moved = np.linalg.qr(U.T @ (weight[:, None] * (U @ V)))[0]
+        step = float(np.linalg.norm(moved - V @ (V.T @ moved)))
+        V = moved
+        if step <= _TOL:
+            break
+    return V
 
 
 def _candidate(name: str, end: _End, U: FloatArray, size: FloatArray) -> Candidate:
     V, cut = end
     d = distances(U, V)
-    cost, median = (float(d.mean()), float(np.median(size * d))) if len(d) else (0.0, 0.0)
+    cost, median = (float(d.mean()), float(quantiles(size * d, 0.5)[0])) if len(d) else (0.0, 0.0)
     return Candidate(name, V.T.copy(), cut, cost, median)
 
 
 def floor_of(d: FloatArray, cut: float) -> float:
     """Return the distance on the sphere up to which all rows weigh the same."""
     near = d[d < cut]
-    return float(np.quantile(near, FLOOR_QUANTILE)) if len(near) else 0.0
+    return float(quantiles(near, FLOOR_QUANTILE)[0]) if len(near) else 0.0
 
 
-def _largest_sine(A: FloatArray, B: FloatArray) -> float:
-    return float(np.linalg.norm(B - A @ (A.T @ B), 2))
+def _angle(A: FloatArray, B: FloatArray) -> float:
+    """Return the largest principal angle of two bases (D, r), in radians."""
+    sine = float(np.linalg.norm(B - A @ (A.T @ B), 2))
+    return float(np.arcsin(min(sine, 1.0)))
 
 
 def _any_basis(U: FloatArray, r: int) -> FloatArray:

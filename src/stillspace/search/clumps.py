@@ -13,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray
+from stillspace.search.cuts import squared_lengths
 
 _Mask = npt.NDArray[np.bool_]
+_Octaves = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class ClumpRule:
     dimensions evenly are not isolated: there the larger ball holds about 2^r times as many.
     """
 
-    rows: int = 800
+    rows: int = 500
     """Most rows whose distances to each other are computed."""
     least_share: float = 0.05
     """Smallest share of the rows; smaller groups cannot capture a component."""
@@ -35,10 +37,15 @@ class ClumpRule:
     """Largest share of the rows; beside a far cluster the body of the rows may look isolated."""
     growth: float = 1.2
     """Most rows in twice the radius, per row in the radius."""
-    equal: float = 2.0**-20
-    """Radius within which rows count as equal; equal rows need not be isolated or a minority."""
-    radii: tuple[float, ...] = (2.0**-6, 2.0**-5, 2.0**-4, 2.0**-3, 2.0**-2)
-    """Radii of balls that are tried, each twice the one before."""
+    equal: int = -20
+    """Rows within 2 to this power count as equal; equal rows need not be isolated or a minority."""
+    widest: int = -2
+    """The largest ball that is tried has a radius of 2 to this power; the smallest is `equal`."""
+
+    @property
+    def beyond(self) -> int:
+        """Number of radii; the last one is twice the widest."""
+        return self.widest - self.equal + 2
 
 
 RULE = ClumpRule()
@@ -59,18 +66,19 @@ class Clump:
 def find_clumps(S: FloatArray, rule: ClumpRule = RULE) -> list[Clump]:
     """Return the clumps of rows (m, D) in random order, the largest first."""
     S = S[: rule.rows]
-    apart = _distances(S)
+    apart = _squared_distances(S)
     if not apart.any():
         return []
     unit = float(np.median(apart[:100])) or float(apart.max())  # 0 if most pairs are equal rows
-    apart /= unit
+    octaves = _octaves(apart / unit, rule)
     alive = np.ones(len(S), dtype=bool)
     found = []
-    while (ball := _largest_ball(apart, alive, rule)) is not None:
-        at, radius = ball
-        members = apart[at] <= radius
+    while (ball := _largest_ball(octaves, alive, rule)) is not None:
+        at, octave = ball
+        members = octaves[at] <= octave
         share = np.count_nonzero(members & alive) / len(S)
-        found.append(Clump(S[at].copy(), radius * unit, share))
+        radius = 2.0 ** (rule.equal + octave) * float(np.sqrt(unit))
+        found.append(Clump(S[at].copy(), radius, share))
         alive &= ~members
     return sorted(found, key=lambda clump: -clump.share)
 
@@ -84,28 +92,38 @@ def outside(S: FloatArray, clumps: list[Clump]) -> _Mask:
     return counts
 
 
-def _largest_ball(apart: FloatArray, alive: _Mask, rule: ClumpRule) -> tuple[int, float] | None:
-    """Return the middle row and the radius of the largest clump, if there is one."""
-    least = max(rule.least_share * len(alive), rule.least_rows)
-    among = apart if alive.all() else apart[:, alive]
-    radii = (rule.equal, *rule.radii, 2.0 * rule.radii[-1])
-    counts = [np.where(alive, np.count_nonzero(among <= radius, axis=1), 0) for radius in radii]
-    best, largest = None, 0
-    for k, radius in enumerate(radii[:-1]):
-        inner, reach = counts[k], radius
-        if k > 0:  # balls that are isolated, and a minority
-            most = np.minimum(rule.growth * inner, rule.most_share * len(alive))
-            inner, reach = np.where(counts[k + 1] <= most, inner, 0), radii[k + 1]
-        at = int(np.argmax(inner))
-        if inner[at] >= least and inner[at] > largest:
-            best, largest = (at, reach), int(inner[at])
-    return best
+def _largest_ball(octaves: _Octaves, alive: _Mask, rule: ClumpRule) -> tuple[int, int] | None:
+    """Return the middle row and the octave of the radius of the largest clump, if there is one."""
+    m, beyond = len(alive), rule.beyond
+    place = octaves[:, alive] + (beyond + 1) * np.arange(m)[:, None]
+    counts = np.bincount(place.ravel(), minlength=m * (beyond + 1)).reshape(m, beyond + 1)
+    counts = counts[:, :beyond].cumsum(axis=1) * alive[:, None]  # (m, radii)
+    most = np.minimum(rule.growth * counts[:, 1:-1], rule.most_share * m)
+    isolated = np.where(counts[:, 2:] <= most, counts[:, 1:-1], 0)
+    rows_in = np.concatenate([counts[:, :1], isolated], axis=1)
+    radius, at = np.unravel_index(int(np.argmax(rows_in.T)), rows_in.T.shape)
+    if rows_in[at, radius] < max(rule.least_share * m, rule.least_rows):
+        return None
+    return int(at), int(radius) + int(radius > 0)  # an isolated ball is as wide as its gap
 
 
-def _distances(S: FloatArray) -> FloatArray:
-    """Return the distances (m, m) of rows to each other; 0 where rows are equal."""
-    square = np.einsum("ij,ij->i", S, S)
-    found = square[:, None] + square[None, :] - 2.0 * (S @ S.T)
-    found[found <= 2.0**-44 * (square[:, None] + square[None, :])] = 0.0  # rounding of the products
+def _octaves(squares: FloatArray, rule: ClumpRule) -> _Octaves:
+    """Return for each squared distance which of the radii is the first to reach it.
+
+    `rule.beyond` if none does.
+    """
+    exponent = (np.frexp(squares)[1] + 1) >> 1
+    exponent[squares == 0.0] = rule.equal
+    return np.asarray(np.clip(exponent - rule.equal, 0, rule.beyond))
+
+
+def _squared_distances(S: FloatArray) -> FloatArray:
+    """Return the squared distances (m, m) of rows to each other; 0 where rows are equal."""
+    square = squared_lengths(S)
+    sums = np.add.outer(square, square)
+    found = -2.0 * (S @ S.T)
+    found += sums
+    sums *= 2.0**-44
+    found[found <= sums] = 0.0  # rounding of the products
     np.fill_diagonal(found, 0.0)
-    return np.asarray(np.sqrt(found))
+    return np.asarray(found)

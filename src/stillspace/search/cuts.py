@@ -8,18 +8,39 @@ import numpy as np
 from scipy.stats import gamma
 
 from stillspace._typing import FloatArray
+from stillspace.parts.queries.base import ROBUST_NEAR
 
 SMALLEST_CUT = 2.0**-26
 """Below this, distances on the sphere are rounding."""
 
 _REACH = 6.0
-_ROUNDING = 2.0**-40
+ROUNDING = 2.0**-40
 """Distances below this part of the rows' length are rounding."""
 
 
 def distances(U: FloatArray, V: FloatArray) -> FloatArray:
-    """Return ‖x − VVᵀx‖ of each row."""
-    return np.asarray(np.linalg.norm(U - (U @ V) @ V.T, axis=1))
+    """Return ‖x − VVᵀx‖ of each row, as √(‖x‖² − ‖Vᵀx‖²) unless the row is near the span of V."""
+    Y = U @ V
+    whole = squared_lengths(U)
+    found = whole - squared_lengths(Y)
+    near = ~(found >= ROBUST_NEAR * whole)  # also where squares overflow
+    if near.any():
+        found[near] = squared_lengths(U[near] - Y[near] @ V.T)
+    return np.asarray(np.sqrt(found))
+
+
+def squared_lengths(S: FloatArray) -> FloatArray:
+    """Return the squared length of each row."""
+    return np.asarray(np.einsum("ij,ij->i", S, S))
+
+
+def quantiles(d: FloatArray, *levels: float) -> FloatArray:
+    """Return quantiles as `np.quantile` does, in a fifth of its time for few rows."""
+    at = np.array(levels) * (len(d) - 1)
+    low = at.astype(np.intp)
+    high = np.minimum(low + 1, len(d) - 1)
+    ordered = np.partition(d, np.concatenate([low, high]))
+    return np.asarray(ordered[low] + (at - low) * (ordered[high] - ordered[low]))
 
 
 def nearest(all_distances: Sequence[FloatArray]) -> int:
@@ -28,7 +49,7 @@ def nearest(all_distances: Sequence[FloatArray]) -> int:
     The one with the least median distance. Where medians are within 3 % of each other, as they are
     when fewer than half of the rows are inliers, the least lower quartile decides.
     """
-    quartiles = [np.quantile(d, [0.25, 0.5]) for d in all_distances]
+    quartiles = [quantiles(d, 0.25, 0.5) for d in all_distances]
     limit = 1.03 * min(float(q[1]) for q in quartiles)
     close = [k for k, q in enumerate(quartiles) if q[1] <= limit]
     return min(close, key=lambda k: float(quartiles[k][0]))
@@ -43,15 +64,15 @@ def cut_of(d: FloatArray) -> float:
     outliers) to 5 (half of the rows) standard deviations above the inliers' centre. At least
     1.2 q25, so that inliers which are all equally far (the subspace is off, they are exact) count.
     """
-    low, quarter = np.quantile(d ** (2.0 / 3.0), [0.10, 0.25])
+    low, quarter = quantiles(d, 0.10, 0.25) ** (2.0 / 3.0)
     reached = float((quarter + _REACH * (quarter - low)) ** 1.5)
     return max(reached, 1.2 * float(quarter**1.5), SMALLEST_CUT)
 
 
 def reach_of(d: FloatArray, size: float) -> float:
     """Return `cut_of` for distances in any unit, of rows that are about `size` long."""
-    unit = float(np.quantile(d, 0.25))
-    floor = _ROUNDING * size
+    unit = float(quantiles(d, 0.25)[0])
+    floor = ROUNDING * size
     return max(unit * cut_of(d / unit), floor) if unit > floor else floor
 
 

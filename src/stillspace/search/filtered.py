@@ -5,8 +5,9 @@
    stay.
 3. Starts about the geometric median of the central rows are followed to their ends.
 4. If rows are near enough to a subspace for it to matter, or a quick start says so, pairs of rows
-   find another centre, first on the central rows and then on all of them. Such an end wins if it is
-   clearly nearer *to the central rows*: a group that captured it is not among them.
+   find another centre on the central rows; if the quick start says so, then on all of them, too.
+   Such an end wins if it is clearly nearer *to the central rows*: a group that captured it is not
+   among them.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from stillspace.search.candidates import (
 )
 from stillspace.search.clumps import RULE as CLUMPS
 from stillspace.search.clumps import Clump, find_clumps, outside
-from stillspace.search.cuts import SMALLEST_CUT, distances
-from stillspace.search.location import median_center, pairs_center
+from stillspace.search.cuts import ROUNDING, SMALLEST_CUT, distances
+from stillspace.search.location import SETTLED, median_center, pairs_center
 from stillspace.search.outlyingness import Outlyingness
 from stillspace.search.row_space import unit_rows
 from stillspace.search.starts import affine_ransac, ransac
@@ -48,7 +49,7 @@ class Found:
     candidates: list[Candidate]
     clumps: list[Clump]
     floor: float
-    """Distance on the sphere up to which all rows weigh the same; 0 if it is only rounding."""
+    """Distance on the sphere up to which all rows weigh the same, at least that of rounding."""
     far_out: Outlyingness | None
     """Which rows were left out of the search; None if it went better with all rows."""
 
@@ -81,32 +82,46 @@ def filtered_search(
             central, far_out = T, None  # outliers are a minority: these rows are none
         used = far_out
         best = _about(_first_center(central, center), central, r, loss, rng)
-        if _may_be_nearer(T, central, best, center, rng):
-            few_left_out = len(T) - len(central) < CLUMPS.least_share * len(T)
-            for rows in (central,) if few_left_out else (central, T):
-                other = _searched(rows, r, loss, center, rng)
-                if clearly_nearer(_distances(central, other), _distances(central, best)):
-                    best, used = other, far_out if rows is central else None
+        for rows in _worth_a_search(T, central, best, center, rng):
+            other = _searched(rows, r, loss, center, rng)
+            if clearly_nearer(_distances(central, other), _distances(central, best)):
+                best, used = other, far_out if rows is central else None
     V, cut = chosen(best[1]).components.T, chosen(best[1]).cut
     floor = floor_of(_on_sphere(central - best[0], V), cut)
-    return Found(*best, clumps, floor if floor > SMALLEST_CUT else 0.0, used)
+    return Found(*best, clumps, floor if floor > SMALLEST_CUT else ROUNDING, used)
 
 
-def _may_be_nearer(
+def _worth_a_search(
+    T: FloatArray,
+    central: FloatArray,
+    best: _Ends,
+    center: FloatArray | str,
+    rng: np.random.Generator,
+) -> list[FloatArray]:
+    """Return rows on which another search may well come nearer to the central rows.
+
+    One quick start on all rows T tells. If it comes clearly nearer, these are the central rows (a
+    centre can be found) and T (many rows were left out). Rows beyond the cut tell, too: then the
+    others lie so near to the subspace that the median may be a worse centre than theirs.
+    """
+    finds_center = isinstance(center, str) and center == "pairs"
+    many_left_out = len(T) - len(central) >= CLUMPS.least_share * len(T)
+    if not finds_center and not many_left_out:
+        return []
+    nearer = _quick_start_is_nearer(T, central, best, center, rng)
+    found = [central] if finds_center and (nearer or chosen(best[1]).cut < 1.0) else []
+    return [*found, T] if nearer and many_left_out else found
+
+
+def _quick_start_is_nearer(
     T: FloatArray,
     central: FloatArray,
     best: _Ends,
     center: FloatArray | str,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether the search for a centre, and the one on more rows, are worth their time.
-
-    They are if one quick start on more rows comes clearly nearer to the central rows. They are,
-    too, if some rows are beyond the cut: then the others lie so near to the subspace that the
-    median may be a worse centre than theirs.
-    """
     r = len(chosen(best[1]).components)
-    if len(T) <= r + 1 or chosen(best[1]).cut < 1.0:
+    if len(T) <= r + 1:
         return True
     if isinstance(center, str):
         V, point = affine_ransac(T, r, rng)
@@ -132,7 +147,7 @@ def _about(
 
 
 def _first_center(S: FloatArray, center: FloatArray | str) -> FloatArray:
-    return median_center(S) if isinstance(center, str) else center
+    return median_center(S, SETTLED) if isinstance(center, str) else center
 
 
 def _distances(S: FloatArray, ends: _Ends) -> FloatArray:

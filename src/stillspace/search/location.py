@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.search.candidates import Candidate, Loss, refined, search
-from stillspace.search.cuts import distances, nearest, reach_of
+from stillspace.search.candidates import Candidate, Loss, distinct, pair_ends, refined, search
+from stillspace.search.cuts import distances, nearest, quantiles, reach_of, squared_lengths
 from stillspace.search.row_space import unit_rows
 from stillspace.search.starts import affine_ransac
 
@@ -20,14 +20,14 @@ _STEPS, _ROUNDS, _REFINEMENTS, _TRIES, _JUDGES = 100, 3, 8, 40, 400
 _STILL = 0.02
 """A centre that moves by less than this part of the inliers' distance has been found."""
 
-_SETTLED = 1e-4
+SETTLED = 1e-4
 """Steps towards a centre end below this part of the lower quartile of the rows' distances to it:
 the sampling error of a centre is some hundredths of it."""
 
 
-def median_center(S: FloatArray) -> FloatArray:
+def median_center(S: FloatArray, settled: float = 1e-10) -> FloatArray:
     """Return the geometric median, `argmin_m Σ ‖x − m‖`, by Weiszfeld's iteration."""
-    return _descended(S, np.median(S, axis=0), np.inf, 1e-10)
+    return _descended(S, np.median(S, axis=0), np.inf, settled)
 
 
 def pairs_center(
@@ -35,23 +35,19 @@ def pairs_center(
 ) -> tuple[FloatArray, list[Candidate]]:
     """Return a centre, and the ends of a search about it, for the rows S in random order.
 
-    Each end of a search on differences of disjoint random pairs proposes a subspace, and so does
+    Each end of the starts on differences of disjoint random pairs proposes a subspace, and so does
     the best affine span of r + 1 rows; each subspace gives a position across it (`located`). The
     proposal that most rows lie near to, as they are, is kept and refined about its own centre.
     """
     half = len(S) // 2
-    found = search(unit_rows(S[:half] - S[half : 2 * half]), r, loss, rng)
-    spans = [
-        candidate.components.T for candidate in found if candidate.angle > 0.0 or candidate.kept
-    ]
+    spans = pair_ends(unit_rows(S[:half] - S[half : 2 * half]), r, loss)
     if len(S) > r + 1:
         spans.append(affine_ransac(S, r, rng)[0])
-    proposals = [(V, located(S, V, rng)) for V in spans]
+    proposals = [(V, located(S, V, rng)) for V in distinct(spans)]
     V, center = _best(proposals, S)
     proposals = [(V, center)]
     for _ in range(_REFINEMENTS):
-        about = S - center
-        V = refined(V, unit_rows(about), loss)
+        V = refined(V, unit_rows(S - center), loss)
         moved = located(S, V, rng, center)
         step = float(np.linalg.norm(moved - center))
         center = moved
@@ -89,9 +85,10 @@ def located(
     cut = np.inf
     for _ in range(_ROUNDS):
         cut = reach_of(_lengths(R - across), size)
-        across = _descended(R, across, cut, _SETTLED)
+        across = _descended(R, across, cut, SETTLED)
     near = _lengths(R - across) <= cut
-    along = median_center(Y[near]) if near.any() else np.median(Y, axis=0)
+    near = near if near.any() else np.ones(len(S), dtype=bool)
+    along = median_center(Y[near])
     center: FloatArray = across - V @ (V.T @ across) + V @ along
     return center
 
@@ -108,17 +105,20 @@ def recentred(S: FloatArray, center: FloatArray, V: FloatArray, cut: float) -> F
 
     Where no row is beyond the `cut` on the sphere, all rows count here, too.
     """
-    size = float(np.median(_lengths(S - center)))
+    about = S - center
+    size = float(quantiles(_lengths(about), 0.5)[0])
     for _ in range(2):
-        R = S - center
-        R = R - (R @ V) @ V.T
-        d = _lengths(R)
-        unit = float(np.median(d))
+        d = distances(about, V)
+        unit = float(quantiles(d, 0.5)[0])
         if unit == 0.0:
             break
-        reach = reach_of(d, size) if cut < 1.0 else np.inf
-        weight = np.where(d < reach, 1.0 / np.maximum(d, 2.0**-50 * unit), 0.0)
-        center = center + weight @ R / float(weight.sum())
+        weight = 1.0 / np.maximum(d, 2.0**-50 * unit)
+        if cut < 1.0:
+            weight[d >= reach_of(d, size)] = 0.0
+        step = weight @ about / float(weight.sum())
+        step -= V @ (V.T @ step)
+        center = center + step
+        about -= step
     return center
 
 
@@ -143,9 +143,8 @@ def _descended(S: FloatArray, m: FloatArray, cut: float, settled: float) -> Floa
 
 
 def _lower_quartile(d: FloatArray) -> float:
-    k = len(d) // 4
-    return float(np.partition(d, k)[k])
+    return float(quantiles(d, 0.25)[0])
 
 
 def _lengths(S: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.norm(S, axis=1))
+    return np.asarray(np.sqrt(squared_lengths(S)))

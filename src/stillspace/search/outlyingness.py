@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stillspace._typing import FloatArray
+from stillspace.search.cuts import quantiles, squared_lengths
 from stillspace.search.row_space import mad, unit_rows
 from stillspace.search.starts import pca
 
@@ -39,6 +40,10 @@ _BLOCK_ROWS = 512
 """Rows that are measured at a time, so that their products stay in the processor's cache."""
 
 
+_ROUNDED_UP = 1.0 + 2.0**-40
+"""The longest row that is kept is not left out by rounding."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlyingness:
     """The measure `max_u |uᵀx − location| / scale` over directions u, as it was found on a sample.
@@ -52,17 +57,16 @@ class Outlyingness:
     """(D,), the least that a cell counts for."""
     high: FloatArray
     """(D,)"""
-    basis: FloatArray
-    """(D, j), of the space in which the directions lie."""
     directions: FloatArray
-    """(k, j), in coordinates of the basis; divided by the scale along them."""
+    """(D, k), divided by the scale along them. Only those along which some row of the sample lies
+    farthest out, beyond the limit: no other one leaves out a row."""
     location: FloatArray
     """(k,), in units of the scale."""
     middle: FloatArray
     """(D,)"""
-    limit: float = np.inf
+    limit: float
     """Rows that lie farther out are left out."""
-    longest: float = np.inf
+    longest: float
     """Rows with a greater distance to the middle are left out, too: a cap hides a wild cell."""
 
     @classmethod
@@ -78,7 +82,7 @@ class Outlyingness:
 
         Without `columns`, the columns of S are arbitrary coordinates, and no cell is capped.
         """
-        middle = np.median(S, axis=0)
+        middle = _shortest_half(np.ascontiguousarray(S.T))[0]
         cap = rule.cap * mad(S - middle) if columns else np.full(S.shape[1], np.inf)
         low, high = middle - cap, middle + cap
         Z = np.clip(S, low, high)
@@ -91,33 +95,35 @@ class Outlyingness:
         along = directions @ Y.T
         location, scale = _shortest_half(along)
         clear = scale > 2.0**-40 * np.abs(along).max(axis=1, initial=0.0)
-        directions, location, scale = directions[clear], location[clear], scale[clear]
-        found = cls(low, high, basis, directions / scale[:, None], location / scale, middle)
-        out = found.measured(S)
-        limit = rule.limit * float(np.quantile(out, rule.usual))
-        kept = np.linalg.norm(Z[out <= limit] - middle, axis=1)
-        usual = float(np.quantile(np.linalg.norm(S - middle, axis=1), rule.usual))
-        return replace(found, limit=limit, longest=max(float(kept.max()), rule.limit * usual))
+        away = np.abs(along[clear] - location[clear, None]) / scale[clear, None]
+        out = away.max(axis=0, initial=0.0)
+        limit = rule.limit * float(quantiles(out, rule.usual)[0])
+        kept = squared_lengths(Z[out <= limit] - middle)
+        usual = float(quantiles(np.sqrt(squared_lengths(S - middle)), rule.usual)[0])
+        longest = max(_ROUNDED_UP * float(np.sqrt(kept.max())), rule.limit * usual)
+        decisive = np.unique(away[:, out > limit].argmax(axis=0)) if len(away) else np.arange(0)
+        directions, location, scale = (a[clear][decisive] for a in (directions, location, scale))
+        measured_by = basis @ (directions / scale[:, None]).T, location / scale
+        return cls(low, high, *measured_by, middle, limit, longest)
 
     def measured(self, S: FloatArray) -> FloatArray:
         """Return how far out each row of S (m, D) lies."""
         found = np.zeros(len(S))
         for at in range(0, len(S), _BLOCK_ROWS):
             part = S[at : at + _BLOCK_ROWS]
-            along = (np.clip(part, self.low, self.high) @ self.basis) @ self.directions.T
-            along -= self.location
+            along = np.clip(part, self.low, self.high) @ self.directions - self.location
             found[at : at + len(part)] = np.abs(along, out=along).max(axis=1, initial=0.0)
         return found
 
     def keeps(self, S: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows of S (m, D) do not lie too far out."""
-        short = np.linalg.norm(S - self.middle, axis=1) <= self.longest
+        short = squared_lengths(S - self.middle) <= self.longest**2
         return np.asarray(short & (self.measured(S) <= self.limit))
 
-    def along(self, basis: FloatArray, middle: FloatArray) -> Outlyingness:
-        """Return the measure in other coordinates, where the basis (D, j) is this."""
-        free = np.full(len(basis), np.inf)
-        return replace(self, low=-free, high=free, basis=basis, middle=middle)
+    def in_columns(self, directions: FloatArray, middle: FloatArray) -> Outlyingness:
+        """Return the measure in other columns, given the directions (D, k) and the middle there."""
+        free = np.full(len(directions), np.inf)
+        return replace(self, low=-free, high=free, directions=directions, middle=middle)
 
 
 def _shortest_half(along: FloatArray) -> tuple[FloatArray, FloatArray]:

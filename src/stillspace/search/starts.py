@@ -124,7 +124,8 @@ def _concentrated(
         lost = lost - 2.0 * points @ S.T + np.einsum("ij,ij->i", points, points)[:, None]
         Y = Y - np.einsum("kd,kdr->kr", points, spans)[:, None]
     d = lost - np.einsum("kij,kij->ki", Y, Y)
-    medians = np.median(d, axis=1)
+    half = d.shape[1] // 2
+    medians = np.partition(d, half, axis=1)[:, half]
     near = (d <= medians[:, None]).astype(np.float64)
     if points is not None:
         share = near / near.sum(axis=1, keepdims=True)

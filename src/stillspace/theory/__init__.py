@@ -1,13 +1,8 @@
 """The theory behind the methods as code: what is proved, and for which rows (docs/theory.md)."""
 
+from stillspace.methods.certificate import PrivateCertificate, Statement
 from stillspace.theory.boundary import RecoveryPrediction, boundary_rows, predict_recovery
-from stillspace.theory.certificates import (
-    Certificate,
-    PrivateCertificate,
-    Statement,
-    certify,
-    exact_certificate,
-)
+from stillspace.theory.certificates import Certificate, certify, exact_certificate
 from stillspace.theory.iterations import (
     IterationBound,
     RestartSchedule,

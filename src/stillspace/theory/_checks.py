@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._checks import checked_whole
+from stillspace._checks import checked_number, checked_whole
 from stillspace._typing import FloatArray
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -20,24 +20,32 @@ def rows(name: str, value: npt.ArrayLike, D: int | None = None) -> FloatArray:
         msg = f"{name} must be a table (rows, features) of finite numbers, got shape {array.shape}."
         raise ValueError(msg)
     if D is not None and array.shape[1] != D:
-        msg = f"{name} has {array.shape[1]} features; the other rows have {D}."
-        raise ValueError(msg)
+        raise ValueError(f"{name} has {array.shape[1]} features; the other rows have {D}.")
     return array
 
 
-def labelled(inliers: npt.ArrayLike, outliers: npt.ArrayLike) -> tuple[FloatArray, FloatArray, int]:
-    """Return both tables and the number of all rows."""
+def labelled(
+    inliers: npt.ArrayLike, outliers: npt.ArrayLike, r: int = 1, gamma: float = 1.0
+) -> tuple[FloatArray, FloatArray, int]:
+    """Return both tables and the number of all rows; r and γ are checked, too."""
     inner = rows("inliers", inliers)
     outer = rows("outliers", outliers, inner.shape[1])
     if len(inner) == 0:
-        msg = "inliers must hold at least one row."
-        raise ValueError(msg)
+        raise ValueError("inliers must hold at least one row.")
+    dimension(r, inner.shape[1])
+    checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     return inner, outer, len(inner) + len(outer)
 
 
 def dimension(r: Any, D: int) -> int:
     """Return the dimension of the subspace."""
     return checked_whole("r", r, 1, D - 1, why="below the number of features")
+
+
+def eigenvalue(X: FloatArray, k: int) -> float:
+    """Return the k-th largest eigenvalue of XᵀX, for instance 0 if there are fewer rows."""
+    values = np.linalg.svd(X, compute_uv=False) ** 2
+    return float(values[k - 1]) if len(values) >= k else 0.0
 
 
 def norms(X: FloatArray) -> FloatArray:

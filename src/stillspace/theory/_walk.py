@@ -16,8 +16,6 @@ from math import ceil, expm1, inf, log, sqrt
 from stillspace._checks import checked_number, checked_whole
 from stillspace.theory import _checks
 
-__all__ = ["Drift", "Noise", "Pull", "chordal_radius", "gap_of_radius"]
-
 _TRIALS = 200
 """Trials of the fixed point that makes a run's length and its logarithm agree."""
 
@@ -178,44 +176,19 @@ def least_length(
     its start. The length enters its own failure probability through a logarithm, so K is found as a
     fixed point from below.
     """
+    part = failure if noise.tangential or noise.sigma == 0.0 else failure / 2.0
     length = 1.0
     for _ in range(_TRIALS):
-        found = run_length(
-            length,
-            first,
-            factor * first,
-            noise,
-            pull,
-            step=step,
-            share=share,
-            room=room * first,
-            failure=failure,
-        )
+        drift = Drift.of(pull, noise, noise.tilt(step, length, part))
+        if drift.s <= 0.0:
+            return inf
+        way, end = drift.tails(share * drift.s, length, part)
+        if way > room * first:
+            return inf
+        found = drift.time(first, factor * first - end, share * drift.s)
         if found <= length:
             return length
         if found == inf:
             return inf
         length = float(ceil(found))
     return inf
-
-
-def run_length(
-    iterations: float,
-    first: float,
-    last: float,
-    noise: Noise,
-    pull: Pull,
-    *,
-    step: float,
-    share: float,
-    room: float,
-    failure: float,
-) -> float:
-    """Return the iterations from u = first to u = last in a run of that many, or infinity."""
-    part = failure if noise.tangential or noise.sigma == 0.0 else failure / 2.0
-    drift = Drift.of(pull, noise, noise.tilt(step, iterations, part))
-    if drift.s <= 0.0:
-        return inf
-    slack = share * drift.s
-    way, end = drift.tails(slack, iterations, part)
-    return drift.time(first, last - end, slack) if way <= room else inf

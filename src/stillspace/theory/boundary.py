@@ -20,8 +20,6 @@ from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
-__all__ = ["RecoveryPrediction", "boundary_rows", "predict_recovery"]
-
 HALVING = 0.75 + log(2.0)
 """The least of (x + ln((2x − 1)/(x − 1)))/2 over x: the best step needs this many v²/s² steps."""
 _MOST_ROWS = 10**12

@@ -14,13 +14,11 @@ import numpy as np
 from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.diagnostics import check_leave, diagnose
-from stillspace.methods.certificate import PrivateCertificate, Statement
+from stillspace.methods.certificate import PrivateCertificate
 from stillspace.theory import _checks
 from stillspace.theory.reaper import ReaperStability, reaper_stability
 from stillspace.theory.stability import Stability, stability
 from stillspace.theory.starts import StartCondition, pca_start
-
-__all__ = ["Certificate", "PrivateCertificate", "Statement", "certify", "exact_certificate"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from stillspace._checks import checked_number, checked_whole, described, is_word_of
+from stillspace._checks import checked_choice, checked_number, checked_whole
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 from stillspace.theory._walk import Drift, Noise, Pull, chordal_radius
-
-__all__ = ["IterationBound", "RestartSchedule", "iteration_bound", "largest_restarts", "restarts"]
 
 Method: TypeAlias = Literal["nggd", "sggd", "nsggd"]
 _MOST = 2.0**200
@@ -134,11 +132,18 @@ def iteration_bound(
     gradient : float
         An upper bound on the norm of the mean gradient; 1 always holds.
     """
-    first = _check(start, radius, stability, failure, nu, c1, gamma, D, r)
+    checked_number("start", start, 0.0, 1.0, inside=False)
+    checked_number("radius", radius, 0.0, start)
+    checked_number("stability", stability, 0.0, inf)
+    checked_number("failure", failure, 0.0, 1.0)
+    checked_number("nu", nu, 0.5, 1.0)
+    checked_number("c1", c1, 0.0, inf)
+    first = chordal_radius(start, D, _checks.dimension(r, D))
     last = sqrt(radius * (2.0 - radius))
     noise = _noise(method, sigma, batch_size, D, r)
     if gamma is None:
         gamma = sqrt(max(1.0 - 2.0 * first**2, 0.0))
+    checked_number("gamma", gamma, 0.0, 1.0, inside=False)
     scale = c1 * radius
     if gamma * gamma + first * first >= 1.0:
         return IterationBound(inf, inf, inf, gamma, scale, nu)
@@ -198,21 +203,14 @@ def largest_restarts(
     n: int,
     epsilon: float,
     delta: float,
-    radius: float,
-    start: float,
-    stability: float,
-    D: int,
-    r: int,
-    failure: float = 0.01,
-    nu: float = 0.75,
-    c1: float = 1.0,
-    gradient: float = 1.0,
+    **facts: Any,
 ) -> tuple[RestartSchedule | None, float]:
     """Return NGGD's longest schedule that (ε, δ) allows on n rows, and its σ; None if not even one.
 
     Full batches under replace-one: T releases with noise σ on the mean gradient (sensitivity 2/n)
     cost μ² = T (2/(nσ))². So T iterations need σ(T) = 2√T/(nμ), and more noise needs more
-    iterations. The least T that is enough for its own σ is a fixed point, found from below.
+    iterations. The least T that is enough for its own σ is a fixed point, found from below. All
+    other facts are those of `restarts`: radius, start, stability, D, r, failure, nu, c1, gradient.
     (Batches cost more than their σ tells; make a plan of them and read its guarantee.)
     """
     mu = mu_from_budget(epsilon, delta)
@@ -221,20 +219,7 @@ def largest_restarts(
         """Raise `needed`, too few iterations or just enough, until it pays for itself."""
         while needed <= _MOST:
             sigma = 2.0 * sqrt(needed) / (n * mu)
-            found = restarts(
-                "nggd",
-                count,
-                radius=radius,
-                start=start,
-                stability=stability,
-                D=D,
-                r=r,
-                sigma=sigma,
-                failure=failure,
-                nu=nu,
-                c1=c1,
-                gradient=gradient,
-            )
+            found = restarts("nggd", count, sigma=sigma, **facts)
             if found.iterations <= needed:
                 return found, sigma
             needed = found.iterations
@@ -292,15 +277,8 @@ def _bound(
 
 
 def _noise(method: str, sigma: float, batch_size: int, D: int, r: int) -> Noise:
-    table = {
-        "nggd": (sigma, None),
-        "sggd": (0.0, batch_size),
-        "nsggd": (sigma, batch_size),
-    }
-    if not is_word_of(method, table):
-        msg = f"method must be one of 'nggd', 'sggd', 'nsggd', got {described(method)}."
-        raise ValueError(msg)
-    return Noise(D, r, *table[method])
+    table = {"nggd": (sigma, None), "sggd": (0.0, batch_size), "nsggd": (sigma, batch_size)}
+    return Noise(D, r, *table[checked_choice("method", method, table)])
 
 
 def _least(holds: Callable[[float], bool], low: float) -> float:
@@ -322,26 +300,3 @@ def _least(holds: Callable[[float], bool], low: float) -> float:
         middle = (low + high) / 2.0
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _check(
-    start: float,
-    radius: float,
-    stability: float,
-    failure: float,
-    nu: float,
-    c1: float,
-    gamma: float | None,
-    D: int,
-    r: int,
-) -> float:
-    """Check the numbers and return F₀."""
-    checked_number("start", start, 0.0, 1.0, inside=False)
-    checked_number("radius", radius, 0.0, start)
-    checked_number("stability", stability, 0.0, inf)
-    checked_number("failure", failure, 0.0, 1.0)
-    checked_number("nu", nu, 0.5, 1.0)
-    checked_number("c1", c1, 0.0, inf)
-    if gamma is not None:
-        checked_number("gamma", gamma, 0.0, 1.0, inside=False)
-    return chordal_radius(start, D, _checks.dimension(r, D))

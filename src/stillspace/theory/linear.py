@@ -16,16 +16,8 @@ import numpy as np
 from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.privacy import mu_from_budget
-from stillspace.theory._walk import (
-    Drift,
-    Noise,
-    chordal_radius,
-    gap_of_radius,
-    least_length,
-)
+from stillspace.theory._walk import Drift, Noise, chordal_radius, gap_of_radius, least_length
 from stillspace.theory.local import LocalStability
-
-__all__ = ["LinearConvergence", "Stage", "linear_convergence", "most_halvings", "noise_floor"]
 
 ROOM = 0.4
 """Within a stage the error may exceed the stage's first bound by this part of it."""
@@ -77,8 +69,7 @@ class LinearConvergence:
     def steps(self) -> FloatArray:
         """Return the step size of each iteration."""
         if self.iterations == inf:
-            msg = "No finite number of iterations is proved for these numbers."
-            raise ValueError(msg)
+            raise ValueError("No finite number of iterations is proved for these numbers.")
         sizes = [stage.step for stage in self.stages]
         return np.repeat(sizes, [int(stage.iterations) for stage in self.stages])
 

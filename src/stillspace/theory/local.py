@@ -12,9 +12,7 @@ from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 from stillspace.theory._walk import Pull
-from stillspace.theory.stability import alignment_bound, permeance
-
-__all__ = ["LocalStability", "local_stability"]
+from stillspace.theory.stability import alignment_bound, certified_permeance
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,7 @@ def local_stability(
     radius = checked_number("radius", radius, 0.0, 1.0)
     _checks.rows("components", V.T, inner.shape[1])
     r = V.shape[1]
-    size = float(_checks.norms(inner).sum()) / n
-    P = max(_checks.downwards(permeance(inner, r, n), size, sum(inner.shape)), 0.0)
+    P = certified_permeance(inner, r, n)
     every = np.concatenate([inner, outer])
     lengths = np.linalg.svd(every, compute_uv=False)
     inner_part = sqrt(len(inner)) * float(np.linalg.norm(inner, 2)) / n

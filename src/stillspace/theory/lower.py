@@ -17,8 +17,6 @@ from stillspace._checks import checked_number, checked_whole
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
-__all__ = ["LowerBound", "lower_bound"]
-
 _RADII = tuple(np.linspace(0.02, 0.48, 93).tolist())
 """Radii of the ball of subspaces that are tried; every one gives a valid bound."""
 _LARGEST = 700.0
@@ -104,10 +102,8 @@ def inlier_information(D: int, r: int, noise: float) -> float:
 def _checked_mu(mu: float | None, epsilon: float | None, delta: float | None) -> float:
     if mu is not None:
         if epsilon is not None or delta is not None:
-            msg = "Give either mu or epsilon and delta, not both."
-            raise ValueError(msg)
+            raise ValueError("Give either mu or epsilon and delta, not both.")
         return checked_number("mu", mu, 0.0, inf)
     if epsilon is None or delta is None:
-        msg = "Give mu, or both epsilon and delta: the bound is for a stated privacy."
-        raise ValueError(msg)
+        raise ValueError("Give mu, or both epsilon and delta: the bound is for a stated privacy.")
     return mu_from_budget(epsilon, delta)

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from stillspace._checks import checked_number, checked_whole
+from stillspace._checks import checked_whole
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 from stillspace.theory.stability import alignment, permeance
-
-__all__ = ["MinibatchStability", "minibatch_bound", "paper_minibatch_value", "sampled_minibatches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +51,8 @@ def minibatch_bound(
     at most `√(E m · E‖X_batch‖²)/B`, E m = B α_out, and `E‖X_batch‖²` ≤
     `(e^t − 1)/t · B ‖X_out‖²/n + max‖x‖²/t · ln D`.
     """
-    inner, outer, n = _checks.labelled(inliers, outliers)
-    D = inner.shape[1]
-    r, B = _checks.dimension(r, D), checked_whole("batch_size", batch_size)
-    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
+    inner, outer, n = _checks.labelled(inliers, outliers, r, gamma)
+    D, B = inner.shape[1], checked_whole("batch_size", batch_size)
     largest = float(_checks.norms(inner).max()) / B
     mean = permeance(inner, r, n)
     low = _best(lambda t: -(-expm1(-t) / t * mean - largest / t * log(r)))
@@ -78,13 +74,8 @@ def paper_minibatch_value(
     It is no bound: λ_r is concave and λ_1 convex, so Jensen's inequality goes the other way, and
     an alignment can exceed λ_1. It shows the trend; `minibatch_bound` is what is proved.
     """
-    inner, outer, n = _checks.labelled(inliers, outliers)
-    r = _checks.dimension(r, inner.shape[1])
-    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
-    values = np.linalg.svd(inner, compute_uv=False) ** 2
-    inside = float(values[r - 1]) / n if len(values) >= r else 0.0
-    outside = float(np.linalg.norm(outer, 2)) ** 2 / n if len(outer) else 0.0
-    return gamma * inside - outside
+    inner, outer, n = _checks.labelled(inliers, outliers, r, gamma)
+    return (gamma * _checks.eigenvalue(inner, r) - _checks.eigenvalue(outer, 1)) / n
 
 
 def sampled_minibatches(
@@ -98,9 +89,8 @@ def sampled_minibatches(
     random_state: int = 0,
 ) -> MinibatchStability:
     """Draw minibatches with replacement and return the stability of each."""
-    inner, outer, n = _checks.labelled(inliers, outliers)
-    r, B = _checks.dimension(r, inner.shape[1]), checked_whole("batch_size", batch_size)
-    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
+    inner, outer, n = _checks.labelled(inliers, outliers, r, gamma)
+    B = checked_whole("batch_size", batch_size)
     rng = np.random.default_rng(random_state)
     lower, upper = np.empty(batches), np.empty(batches)
     for k in range(batches):

@@ -18,8 +18,6 @@ from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
 
-__all__ = ["ReaperRate", "reaper_rate"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReaperRate:
@@ -68,8 +66,7 @@ def reaper_rate(
     _checks.dimension(r, D)
     if sigma is None:
         if epsilon is None or delta is None:
-            msg = "Give epsilon and delta, or sigma."
-            raise ValueError(msg)
+            raise ValueError("Give epsilon and delta, or sigma.")
         sigma = sqrt(2.0 * n_iter) / (n * mu_from_budget(epsilon, delta))
     size = sqrt(2.0 * min(r, D - r))
     energy = 1.0 + sigma**2 * D * (D + 1) / 2.0

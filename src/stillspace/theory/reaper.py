@@ -20,8 +20,6 @@ from stillspace._typing import FloatArray
 from stillspace.theory import _checks
 from stillspace.theory.stability import Bounds, permeance
 
-__all__ = ["ReaperStability", "reaper_alignment", "reaper_permeance", "reaper_stability"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReaperStability:

@@ -22,11 +22,8 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from stillspace._checks import checked_number
 from stillspace._typing import FloatArray
 from stillspace.theory import _checks
-
-__all__ = ["Bounds", "Stability", "alignment", "permeance", "stability"]
 
 _STARTS, _SCREENED, _STEPS = 12, 24, 80
 """Ascents; subspaces looked at for each start of one; steps of one."""
@@ -44,8 +41,7 @@ class Bounds:
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            msg = f"The lower bound {self.lower} is above the upper bound {self.upper}."
-            raise ValueError(msg)
+            raise ValueError(f"The lower bound {self.lower} is above the upper bound {self.upper}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +86,13 @@ def permeance(inliers: npt.ArrayLike, r: int, n: int | None = None) -> float:
     weight = _checks.norms(X)
     used = weight > 0.0
     scaled = X[used] / np.sqrt(weight[used])[:, None]
-    values = np.linalg.svd(scaled, compute_uv=False) ** 2
-    total = len(X) if n is None else n
-    return float(values[r - 1]) / total if len(values) >= r else 0.0
+    return _checks.eigenvalue(scaled, r) / (len(X) if n is None else n)
+
+
+def certified_permeance(X: FloatArray, r: int, n: int) -> float:
+    """Return the permeance of inlier rows, rounded downwards."""
+    size = float(_checks.norms(X).sum()) / n
+    return max(_checks.downwards(permeance(X, r, n), size, sum(X.shape)), 0.0)
 
 
 def alignment(
@@ -131,13 +131,8 @@ def stability(
     `gamma = 1` speaks of an arbitrarily small neighbourhood of L*, `gamma → 0` of everything that
     is not orthogonal to it.
     """
-    inner, outer, n = _checks.labelled(inliers, outliers)
-    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
-    r = _checks.dimension(r, inner.shape[1])
-    exact = permeance(inner, r, n)
-    size = float(_checks.norms(inner).sum()) / n
-    certified = max(_checks.downwards(exact, size, sum(inner.shape)), 0.0)
-    return Stability(gamma, certified, alignment(outer, r, n))
+    inner, outer, n = _checks.labelled(inliers, outliers, r, gamma)
+    return Stability(gamma, certified_permeance(inner, r, n), alignment(outer, r, n))
 
 
 def alignment_bound(X: FloatArray) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import acos, asin, cos, log, pi, sin, sqrt
 
 import numpy as np
@@ -11,8 +11,6 @@ import numpy.typing as npt
 from stillspace._checks import checked_number
 from stillspace.privacy import mu_from_budget
 from stillspace.theory import _checks
-
-__all__ = ["StartCondition", "pca_start", "private_pca_start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +68,8 @@ def pca_start(
     The bound is attained by one outlier direction in the plane; the paper's condition, which lacks
     a factor γ, is not enough there.
     """
-    inner, outer, _ = _checks.labelled(inliers, outliers)
-    r = _checks.dimension(r, inner.shape[1])
-    gamma = checked_number("gamma", gamma, 0.0, 1.0, inside=False)
-    values = np.linalg.svd(inner, compute_uv=False) ** 2
-    eigenvalue = float(values[r - 1]) if len(values) >= r else 0.0
-    norm = float(np.linalg.norm(outer, 2)) ** 2 if len(outer) else 0.0
-    return StartCondition(gamma, eigenvalue, norm)
+    inner, outer, _ = _checks.labelled(inliers, outliers, r, gamma)
+    return StartCondition(gamma, _checks.eigenvalue(inner, r), _checks.eigenvalue(outer, 1))
 
 
 def private_pca_start(
@@ -105,4 +98,4 @@ def private_pca_start(
     D = np.asarray(inliers).shape[1]
     sigma = sqrt(2.0) / mu_from_budget(epsilon, delta)
     noise = sigma * (sqrt(2.0 * D) + sqrt(2.0 * log(2.0 / failure)))
-    return StartCondition(found.gamma, found.inlier_eigenvalue, found.outlier_norm, noise)
+    return replace(found, noise=noise)

@@ -63,18 +63,15 @@ class CertificateMethod:
 
     @property
     def coordinates(self) -> int:
-        """One number per bin and entry."""
         return sum(query.noise.coordinates for query in (self._counts, *self._sums(CUTS[0])))
 
     def at(self, point: FloatArray) -> CertificateMethod:
-        """Return the method at a basis (D, r)."""
         return replace(self, basis=FrozenArray.of(point))
 
     def begin(self, allowance: Allowance) -> CertificateState:  # noqa: ARG002
         return CertificateState()
 
     def ask(self, state: CertificateState) -> Ask | None:
-        """Ask for counts of distances, then for the sums at the cut."""
         if state.certificate is not None:
             return None
         if state.cut is None:
@@ -83,7 +80,6 @@ class CertificateMethod:
         return Ask(self._point, tuple(zip(self._sums(state.cut), parts, strict=True)))
 
     def take(self, state: CertificateState, answers: tuple[Answer, ...]) -> CertificateState:
-        """Choose the cut, then keep the certificate."""
         point = self._point
         V = point[:, point.any(axis=0)]
         r = V.shape[1]
@@ -102,7 +98,6 @@ class CertificateMethod:
         return replace(state, certificate=made)
 
     def outcome(self, state: CertificateState) -> Outcome:
-        """Return the certificate among the facts."""
         return Outcome(self._point, facts={"certificate": state.certificate})
 
     @property

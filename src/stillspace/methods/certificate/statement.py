@@ -161,31 +161,23 @@ class PrivateCertificate:
             radius = closer
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as JSON values."""
         return {**asdict(self), "spreads": [list(pair) for pair in self.spreads]}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> PrivateCertificate:
         """Return the certificate that `to_dict` wrote; ValueError if no fit can have written it."""
-        whole, numbers = ("D", "r"), [f.name for f in fields(cls)][2:]
-        numbers.remove("spreads")
-        pairs = stored["spreads"]
-        flat = [stored[name] for name in numbers]
-        if type(pairs) is not list or len(pairs) != len(WEIGHTS):
-            raise ValueError("not as many spreads as a certificate has")
-        for pair in pairs:
-            if type(pair) is not list or len(pair) != 2:
-                raise ValueError("a spread is not two numbers")
-            flat += pair
+        names, whole = {f.name for f in fields(cls)}, {"D", "r"}
+        if set(stored) != names or type(stored["spreads"]) is not list:
+            raise ValueError("not the numbers of a certificate")
+        if [type(pair) is list and len(pair) for pair in stored["spreads"]] != [2] * len(WEIGHTS):
+            raise ValueError("the spreads of the certificate are not pairs of numbers")
+        spreads = tuple((pair[0], pair[1]) for pair in stored["spreads"])
+        flat = [stored[name] for name in names - whole - {"spreads"}]
+        flat += [number for pair in spreads for number in pair]
         if any(type(value) is not float or not isfinite(value) for value in flat):
             raise ValueError("a number of the certificate is not a finite number")
-        if any(type(stored[name]) is not int for name in whole) or set(stored) != {
-            *whole,
-            *numbers,
-            "spreads",
-        }:
+        if any(type(stored[name]) is not int for name in whole):
             raise ValueError("not the numbers of a certificate")
-        spreads = tuple((pair[0], pair[1]) for pair in pairs)
         made = cls(**{**stored, "spreads": spreads})
         sds = (made.permeance_sd, made.cost_sd, made.far_sd)
         if min(sds) <= 0.0 or not 0.0 < made.cut < 1.0 or min(w for w, _ in spreads) < 0.0:

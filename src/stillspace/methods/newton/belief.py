@@ -9,17 +9,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from stillspace._typing import FloatArray
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
-from stillspace.methods.newton.spread import Across
+from stillspace.methods.newton.spread import Across, Axes
 from stillspace.parts.geometry import identity, polar
 from stillspace.plans.adaptive import Answer
 
 ROUNDING = 2.0**-50
 """Of the largest eigenvalue of a small matrix: smaller ones are not known."""
+
+
+class Step(NamedTuple):
+    """What a pass changed."""
+
+    belief: Belief
+    axes: Axes
+    """The curvature that the step took."""
+    gain: FloatArray
+    """(k + 1, r, r), K."""
+    surprise: float
+    """How many standard deviations the gradient was off 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +57,6 @@ class Belief:
     weight: float = 0.0
     variance: float = 0.0
     """Weighed sum of the variances of an entry of their noise."""
-    gain: FloatArray | None = None
-    """(k + 1, r, r), K of the last step."""
-    H: FloatArray | None = None
-    """The curvature, if it is computed already."""
     across: Across = field(default_factory=Across)
     rule: NewtonRule = NEWTON_RULE
 
@@ -81,32 +90,33 @@ class Belief:
         each = np.einsum("ijj->i", self.P)
         return float(each[:-1].sum() + (D - r - len(each) + 1) * each[-1])
 
-    def after(self, answers: tuple[Answer, ...]) -> tuple[Belief, float]:
-        """Return the belief after a pass, and how many standard deviations the gradient is off 0.
+    def after(self, answers: tuple[Answer, ...]) -> Step:
+        """Return the belief after a pass.
 
         `answers` are gradient, curvature and, for r > 1, the curvature matrix, at this V.
         """
         gradient, *others = answers
         G = gradient.value - self.V @ (self.V.T @ gradient.value)
         updated = self._curved(*others)
-        H, P, sigma = updated.curvature, self.P, gradient.sd
-        C = self.across.curvatures(H, self.rule.least_shape)
+        axes = updated.axes
+        C = self.across.curvatures(axes, self.rule.least_shape)
         # With P = BBᵀ, BᵀC²B = W diag(m) Wᵀ and Z = BW, P − PCK is Z diag(σ²/(σ² + m)) Zᵀ: nothing
         # is subtracted, so rounding makes it neither negative nor larger than P.
-        values, U = np.linalg.eigh(P)
+        values, U = np.linalg.eigh(self.P)
         B = U * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        m, W = np.linalg.eigh(_transposed(C @ B) @ (C @ B))
+        CB = C @ B
+        m, W = np.linalg.eigh(_transposed(CB) @ CB)
         Z = B @ W
-        m = np.maximum(m, ROUNDING * m[:, -1:]) + sigma**2
+        variance = gradient.sd**2
+        m = np.maximum(m, ROUNDING * m[:, -1:]) + variance
         inverse = (Z / m[:, None, :]) @ _transposed(Z)
-        K, left = C @ inverse, sigma**2 * inverse
-        r = len(H)
+        K, left = C @ inverse, variance * inverse
         cap = min(max(updated.part / updated.s, self.rule.least_cap), self.rule.largest_cap)
         V = polar(self.V + self.across.steps(G, K))
-        updated = replace(updated, V=V, P=left, cap=cap, gain=K, H=H)
-        free = (len(self.V) - r) * r
-        surprise = (float(np.sum(G * G)) / sigma**2 - free) / sqrt(2.0 * free)
-        return updated, surprise
+        D, r = V.shape
+        free = (D - r) * r
+        surprise = (float(np.vdot(G, G)) / variance - free) / sqrt(2.0 * free)
+        return Step(replace(updated, V=V, P=left, cap=cap), axes, K, surprise)
 
     def _curved(self, scalar: Answer, *matrix: Answer) -> Belief:
         """Return the belief after a release of the curvature, and of its matrix if there is one.
@@ -122,25 +132,23 @@ class Belief:
         shape, weight, variance = self.shape, self.weight, self.variance
         for answer in matrix:
             r, trace = len(shape), s * self.cap
-            traceless = answer.value - np.trace(answer.value) / r * identity(r)
+            traceless = answer.value - answer.value.trace() / r * identity(r)
             shape = rule.memory * shape + traceless / trace
             weight = rule.memory * weight + 1.0
             variance = rule.memory**2 * variance + (answer.sd / trace) ** 2
-        return replace(self, s=s, v=v, shape=shape, weight=weight, variance=variance, H=None)
+        return replace(self, s=s, v=v, shape=shape, weight=weight, variance=variance)
 
     @property
-    def curvature(self) -> FloatArray:
-        """H of trace s, shaped as far as the matrices stand out of their noise."""
+    def axes(self) -> Axes:
+        """The curvature of trace s, shaped as far as the matrices stand out of their noise."""
         r = len(self.shape)
-        if self.H is not None:
-            return self.H
         if self.weight == 0.0:
-            return self.s / r * identity(r)
+            return Axes(np.full(r, self.s / r), identity(r))
         values, U = np.linalg.eigh(self.shape / self.weight)
         noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
-        kept = max(0.0, 1.0 - noise / max(float(np.sum(values**2)), 1e-300))
+        kept = max(0.0, 1.0 - noise / max(float(values @ values), 1e-300))
         shaped = np.maximum(1.0 + kept * r * values, self.rule.least_shape)
-        return np.asarray((U * (shaped * self.s / shaped.sum())) @ U.T)
+        return Axes(shaped * (self.s / shaped.sum()), U)
 
 
 def _transposed(matrices: FloatArray) -> FloatArray:

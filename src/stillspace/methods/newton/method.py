@@ -19,12 +19,14 @@ from stillspace.methods.newton.routes import (
     NOISY_TABLE,
     SPLIT_ROWS,
     WEAK_SIGNAL,
+    filled_cells,
     noise_alone,
     with_reason,
 )
 from stillspace.methods.newton.rule import NEWTON_RULE, NewtonRule
 from stillspace.methods.newton.spread import Across, Spread
 from stillspace.methods.newton.states import (
+    Counting,
     Found,
     LastMoment,
     Looking,
@@ -39,13 +41,14 @@ from stillspace.parts.queries import (
     Curvature,
     CurvatureMatrix,
     Glad,
+    GladCost,
     Query,
     SecondMoment,
 )
 from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.plans.ledger import ALL
-from stillspace.rows.maps import Affine
+from stillspace.rows.maps import Affine, Holes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class DampedNewton:
 
     @property
     def name(self) -> str:
-        filled = "" if self.affine is None else ", with missing cells filled in the last steps"
+        filled = "" if self.affine is None else ", with missing cells filled in the later steps"
         return f"private PCA, then damped Newton steps with a late cut{filled}"
 
     @property
@@ -73,8 +76,8 @@ class DampedNewton:
     """When the look and the first phase read parts of the rows."""
 
     affine: Affine | None = None
-    """Centre, scale and missing cells of the rows, if the second phase is to fill these cells from
-    the subspace found so far; None: they stay at the centre."""
+    """Centre, scale and missing cells of the rows, if later steps are to fill these cells from the
+    subspace found so far; None: they stay at the centre."""
 
     @property
     def _look(self) -> OutlierLook:
@@ -84,17 +87,16 @@ class DampedNewton:
 
     @property
     def n_passes(self) -> int:
-        """The look, two more second moments, steps in vain, and the steps."""
-        return self._look.n_passes + 2 + self.rule.judged_at + self.rule.most_steps
+        """The look, two more second moments, a count, steps in vain, and the steps."""
+        count = self.affine is not None
+        return self._look.n_passes + 2 + count + self.rule.judged_at + self.rule.most_steps
 
     @property
     def coordinates(self) -> int:
         D, r = self.D, self.r
         step = D * r + 1 + r * (r + 1) // 2
-        moments = 2 * (D * (D + 1) // 2)
-        return (
-            self._look.coordinates + moments + (self.rule.judged_at + self.rule.most_steps) * step
-        )
+        others = 2 * (D * (D + 1) // 2) + (self.affine is not None)
+        return self._look.coordinates + others + (self.rule.judged_at + self.rule.most_steps) * step
 
     def at(self, point: FloatArray) -> DampedNewton:
         """Return the method, told the centre and the scale (2, D) that its rows have."""
@@ -115,6 +117,10 @@ class DampedNewton:
             return None
         if isinstance(state, Looking):
             return self._look.ask(state.look)
+        if isinstance(state, Counting):
+            assert self.affine is not None
+            count = GladCost(1, 1), self.rule.holes_share  # the distance of a number to zero
+            return Ask(np.zeros((1, 1)), (count,), (self.affine, Holes()), whole=True)
         screening = state.screening
         if isinstance(state, TopUp | LastMoment):
             return screening.ask(np.empty((0, 0)), (SecondMoment(self.D), state.share))
@@ -130,7 +136,9 @@ class DampedNewton:
 
     def take(self, state: NewtonState, answers: tuple[Answer, ...]) -> NewtonState:
         if isinstance(state, Steps):
-            return self._stepped(state, answers)
+            return self._with_cells(self._stepped(state, answers))
+        if isinstance(state, Counting):
+            return self._counted(state.steps, answers[0])
         if isinstance(state, Looking):
             look = self.after_look(state, answers)
             if isinstance(look, Screening):
@@ -223,12 +231,11 @@ class DampedNewton:
     # --- the steps -------------------------------------------------------------------------
 
     def _stepped(self, state: Steps, answers: tuple[Answer, ...]) -> NewtonState:
-        belief, surprise = state.belief.after(self._with_sampling_error(state, answers))
-        assert belief.gain is not None
-        gains = belief.across.every(belief.gain, self.D - self.r)
-        spread = state.spread.after(belief.curvature, gains, answers[0].sd)
+        step = state.belief.after(self._with_sampling_error(state, answers))
+        gains = step.belief.across.every(step.gain, self.D - self.r)
+        spread = state.spread.after(step.axes, gains, answers[0].sd)
         spent = state.spent + state.cost
-        state = replace(state, belief=belief, spread=spread, k=state.k + 1, spent=spent)
+        state = replace(state, belief=step.belief, spread=spread, k=state.k + 1, spent=spent)
         if isinstance(state.sampling, RowPart):
             number = state.k % state.sampling.parts
             state = replace(state, sampling=replace(state.sampling, number=number))
@@ -240,7 +247,7 @@ class DampedNewton:
             if self._agrees(state):
                 return self._back(state, BOTH, state)
             state = replace(state, doubt=False, route=NOISY_TABLE)
-        return self._next_phase(state, surprise)
+        return self._next_phase(state, step.surprise)
 
     def _with_sampling_error(self, state: Steps, answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
         """Return the answers of a part of the rows, with what other rows would have changed.
@@ -317,7 +324,7 @@ class DampedNewton:
         if k == state.check[0]:
             few = self.rule.last_few - state.widened  # large tables: each step takes long
             more = self.rule.more_steps if moves and self._sharpens(state) else few
-            return replace(self._filled(state), end=k + more)
+            return replace(state, end=k + more)
         if k < state.end:
             return state
         return self._found(state)
@@ -337,13 +344,28 @@ class DampedNewton:
             return self._back(state, SPLIT_ROWS)
         # the step over all rows between the phases counts
         check = state.k + self.rule.checked_after - state.widened, state.belief.s
-        return replace(self._filled(state), end=state.k + self.rule.last_steps, check=check)
+        return replace(state, end=state.k + self.rule.last_steps, check=check)
 
-    def _filled(self, state: Steps) -> Steps:
-        """Fill missing cells from the subspace found so far."""
-        if self.affine is None:
+    def _with_cells(self, state: NewtonState) -> NewtonState:
+        """Fill missing cells from the subspace found so far, if rows were seen to have some."""
+        if self.affine is None or not isinstance(state, Steps):
+            return state
+        if state.k == self.rule.cut_from:
+            return Counting(state)
+        if state.incomplete == 0.0:
             return state
         return replace(state, screening=state.screening.filled(self.affine, state.belief.V))
+
+    def _counted(self, state: Steps, answer: Answer) -> NewtonState:
+        """Begin to fill missing cells, if there are any: the optimum moves."""
+        share = float(answer.value)
+        state = replace(state, spent=state.spent + self.rule.holes_share)
+        if share <= self.rule.sure * answer.sd:
+            return state
+        assert self.affine is not None
+        belief = state.belief.reopened(self.rule.reopened / (self.D - self.r))
+        screening = state.screening.filled(self.affine, belief.V)
+        return replace(state, belief=belief, screening=screening, incomplete=min(share, 1.0))
 
     def _read_all(self, state: Steps) -> Steps:
         """Go over to all rows, whose optimum is another than that of some of them."""
@@ -357,8 +379,10 @@ class DampedNewton:
         reason = ""
         if state.kappa < self.rule.reliable:
             reason = NO_SIGNAL
-        elif state.spread.flattest(state.belief.curvature) < self.rule.flattest:
+        elif state.spread.flattest(state.belief.axes) < self.rule.flattest:
             reason = FLAT
+        elif state.incomplete > 0.0:
+            reason = filled_cells(state.incomplete)
         error = nan if reason else state.spread.error
         route = with_reason(state.route, reason) if reason else state.route
         return Found(state.belief.V, state.screening, error, route)

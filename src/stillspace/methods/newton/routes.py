@@ -28,12 +28,6 @@ RELEASED_UNITS = (
     " The centre and the scale count as they were released. What their own noise adds is not "
     "counted, and is often the larger part."
 )
-MISSING_CELLS = (
-    " It holds for tables without missing cells. Such cells are filled from the subspace itself: "
-    "if 5 % of the cells are missing, the error may be several times as large; if 15 %, it is at "
-    "least twice as large."
-)
-"""Said of fits that fill missing cells, if there are any, and do not release their share."""
 
 
 def noise_alone(error: float) -> str:
@@ -45,7 +39,10 @@ def noise_alone(error: float) -> str:
 
 def filled_cells(share: float) -> str:
     """Return why the error of a fit that filled missing cells is not known."""
-    return f"{share:.0%} of the cells are missing, and the error that filling adds is not counted"
+    return (
+        f"{share:.0%} of the rows have missing cells, and the error that filling adds is not "
+        "counted"
+    )
 
 
 def with_reason(route: str, reason: str) -> str:

@@ -21,6 +21,8 @@ class NewtonRule:
     """Of μ²: the curvature, in all steps together."""
     matrix_share: float = 0.03
     """Of μ²: the curvature matrix, in all steps together."""
+    holes_share: float = 0.005
+    """Of μ²: the count of rows with missing cells, in fits that could fill these cells."""
     first_steps: int = 8
     """Steps of the first phase, at least: it finds the basin."""
     most_first_steps: int = 20
@@ -74,7 +76,8 @@ class NewtonRule:
     """Times the first eigenvalue: rows along one direction alone must not make it grow."""
     sure: float = 3.0
     """Standard deviations that noise alone does not pass: neither must it make the curvature grow,
-    nor must it make a direction look as if other rows held it."""
+    nor a direction look as if other rows held it, nor complete rows look as if cells were missing.
+    """
     judged_at: int = 3
     """Steps after which the mean weight 1/d tells a noisy table."""
     noisy: float = 2.2

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import log, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,13 @@ from stillspace.parts.geometry import identity
 
 NODES = 400
 """Of the trapezoidal rule, in the logarithm of u."""
+
+
+class Axes(NamedTuple):
+    """A curvature H (r, r) by its eigenvalues, ascending, and its eigenvectors U (r, r)."""
+
+    values: FloatArray
+    U: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,23 +59,24 @@ class Across:
         parts = elliptical_parts(spectrum.rest + spectrum.edge)
         return cls(leading, *(np.append(part[:k], 1.0 / m) for part in parts))
 
-    def curvatures(self, H: FloatArray, least: float) -> FloatArray:
+    def curvatures(self, H: Axes, least: float) -> FloatArray:
         """Return the curvature (k + 1, r, r) along each direction: H, or a part of it.
 
         Where even an average direction is nearly flat, the formula tells nothing.
         """
-        values, U = np.linalg.eigh(H)
+        values, U = H
         each = _along(self.near, self.far, values)
         mean = each[-1]
         part = np.where(mean > least * values, each / np.where(mean > 0.0, mean, 1.0), 1.0)
-        return np.asarray(((np.clip(part, least, 1.0) * values)[:, None, :] * U) @ U.T)
+        part = np.minimum(np.maximum(part, least), 1.0)
+        return np.asarray(((part * values)[:, None, :] * U) @ U.T)
 
     def steps(self, G: FloatArray, gains: FloatArray) -> FloatArray:
         """Return the step (D, r) for a gradient, given the gains along each direction."""
         step = np.asarray(G @ gains[-1])
         if len(gains) > 1:
             along = self.leading.T @ G
-            step += self.leading @ np.einsum("ij,ijk->ik", along, gains[:-1] - gains[-1])
+            step += self.leading @ (along[:, None, :] @ (gains[:-1] - gains[-1]))[:, 0]
         return step
 
     def every(self, gains: FloatArray, count: int) -> FloatArray:
@@ -81,7 +90,7 @@ def _along(near: FloatArray, far: FloatArray, values: FloatArray) -> FloatArray:
     s = float(values.sum())
     # E[1/d] − E[d] = s on the sphere; this is E[d] where d hardly varies
     distance = (sqrt(s * s + 4.0) - s) / 2.0
-    return np.asarray(np.outer(1.0 - near, values) - distance * far[:, None])
+    return np.asarray((1.0 - near)[:, None] * values - distance * far[:, None])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,22 +113,21 @@ class Spread:
         each = between / (gaps**2 + 12.0 / pi**2 * between)
         return cls(*elliptical_parts(rest), each[:, :, None] * identity(each.shape[1]))
 
-    def after(self, H: FloatArray, K: FloatArray, sd: float) -> Spread:
+    def after(self, H: Axes, K: FloatArray, sd: float) -> Spread:
         """Return the spread after a step with curvature H, gains K and noise `sd` per entry."""
-        values, U = np.linalg.eigh(H)
+        values, U = H
         each = _along(self.near, self.far, values)
-        kept = identity(len(H)) - ((each[:, None, :] * U) @ U.T) @ K
+        kept = identity(len(U)) - ((each[:, None, :] * U) @ U.T) @ K
         noise = sd**2 * (K.transpose(0, 2, 1) @ K)
         moved = kept.transpose(0, 2, 1) @ self.covariances @ kept + noise
         # no angle has a larger mean square, whatever was released
-        most = len(H) * pi**2 / 4.0
+        most = len(U) * pi**2 / 4.0
         moved *= (most / np.maximum(np.einsum("ijj->i", moved), most))[:, None, None]
         return replace(self, covariances=moved)
 
-    def flattest(self, H: FloatArray) -> float:
+    def flattest(self, H: Axes) -> float:
         """Return the least curvature along any direction, as a part of H."""
-        values = np.linalg.eigh(H)[0]
-        return float((_along(self.near, self.far, values) / values).min())
+        return float((_along(self.near, self.far, H.values) / H.values).min())
 
     @property
     def error(self) -> float:

@@ -67,6 +67,8 @@ class Steps:
     check: tuple[int, float] | None = None
     """The step that tells whether the second phase must be longer, and s when it began."""
     doubt: bool = False
+    incomplete: float = 0.0
+    """The released share of rows with missing cells, if it is clearly above 0: they are filled."""
     route: str = NEWTON
 
     @property
@@ -92,6 +94,13 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Counting:
+    """Between two steps: the rows with missing cells are counted."""
+
+    steps: Steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LastMoment:
     """All that is left goes to one more second moment; `steps` is what the loop found, if any."""
 
@@ -111,4 +120,4 @@ class Found:
     route: str
 
 
-NewtonState: TypeAlias = Looking | TopUp | Steps | LastMoment | Found
+NewtonState: TypeAlias = Looking | TopUp | Steps | Counting | LastMoment | Found

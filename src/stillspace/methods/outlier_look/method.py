@@ -129,7 +129,7 @@ class Screening:
             elif isinstance(row_map, Without):
                 first = (row_map,)
         units = affine_of(self.through) if self.whole else affine
-        view = (*first, units, Fill(FrozenArray.of(V)), Sphere())
+        view = (*first, units, Fill(FrozenArray.of(V), weighed=True), Sphere())
         return replace(self, through=view, whole=True)
 
     def ask(
@@ -143,7 +143,12 @@ class Screening:
         facts |= {"left_out": self.left_out}
         if self.dropped is not None:
             facts |= {"dropped": self.dropped}
-        return Outcome(V, self.moment.value, facts, self.through, self.whole)
+        # summaries see filled rows at their full length
+        view = tuple(
+            replace(row_map, weighed=False) if isinstance(row_map, Fill) else row_map
+            for row_map in self.through
+        )
+        return Outcome(V, self.moment.value, facts, view, self.whole)
 
 
 LookState: TypeAlias = First | Modes | Angles | Rest | NewUnits | NewMoment | Screening
@@ -277,7 +282,7 @@ class OutlierLook:
     def _saw_modes(self, state: Modes, answer: Answer) -> LookState:
         """Choose the directions along which there are more rows than in an elliptical law."""
         rule, basis = self.rule, state.basis
-        values = np.einsum("dk,de,ek->k", basis, state.moment.value, basis)
+        values = (basis * (state.moment.value @ basis)).sum(axis=0)
         excess = answer.value - elliptical_moments(values)
         least = rule.visible * answer.sd
         modes = gathering_directions(excess, rule.apart, rule.most_modes, least)

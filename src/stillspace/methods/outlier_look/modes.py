@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.parts.queries.modes import pairs_of, squares
+from stillspace.parts.queries.moments import pairs_of, squares
 
 STEPS = 60
 """Steps of the ascent: it converges linearly, and a degree is enough."""
@@ -54,7 +54,7 @@ def gathering_directions(
     """
     C = _climbed(excess, _starts(excess))
     S = squares(C)
-    heights = np.einsum("ac,ab,bc->c", S, excess, S)
+    heights = (S * (excess @ S)).sum(axis=0)
     found: list[FloatArray] = []
     for at in np.argsort(-heights, kind="stable"):
         if heights[at] <= least or len(found) == most:

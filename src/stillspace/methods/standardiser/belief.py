@@ -113,15 +113,21 @@ class Beliefs(NamedTuple):
             masses[np.arange(len(columns)), :, look.bins_of(low)] += share[:, None]
         return masses
 
-    def next_edges(self, columns: IntArray, sd: float) -> list[FloatArray]:
-        """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin."""
+    def next_edges(self, columns: IntArray, sd: float, last: bool) -> list[FloatArray]:
+        """Return the edges of the next look: quantiles, atoms, and parts of a heavy bin.
+
+        In the last look every other quantile is one of the first look's counts: a belief that took
+        a repeated value for a narrow column would leave all other cells in two bins.
+        """
         bins = int(np.clip(self.rule.full / sd, self.rule.least_bins, self.rule.most_bins))
         levels = np.arange(1.0, bins) / bins
+        believed, counted = (levels[::2], levels[1::2]) if last else (levels, levels[:0])
         found = []
         for some in _some(columns):
-            found += self.laws[some].quantiles(self.weights[some], levels)
+            found += self.laws[some].quantiles(self.weights[some], believed)
         for i, column in enumerate(columns):
             parts = [atom[:2] for atom in self.atoms[column] if atom[2] > 0.0]
+            parts.append(self.first.quantiles(column, counted, self.rule.sure))
             low, high, share = self.heavy[column]
             if share > 0.0:
                 parts.append(np.linspace(low, high, self.rule.parts_of_heavy_bin + 1))

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,8 @@ import numpy as np
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.methods.standardiser.rule import StandardiserRule
 
-_QUANTILES = np.array([-2.1131, -1.0395, -0.5428, -0.1711, 0.1711, 0.5428, 1.0395, 2.1131])
-"""Places that stand for a t law when bins are chosen: its quantiles at 1/16, 3/16, …"""
+_POINTS = 512
+"""Points that stand for all laws of a column when bins are chosen."""
 _PLACES = np.array([-0.75, -0.25, 0.25, 0.75])
 """Places that stand for a box of centres, in units of its reach."""
 _FARTHEST = 1e18
@@ -42,6 +44,13 @@ def t3_below(t: AnyArray) -> AnyArray:
     u *= 1.0 / np.pi
     u += 0.5
     return u
+
+
+@cache
+def _t3_table() -> tuple[FloatArray, FloatArray]:
+    """Return values of this distribution function, and where it has them."""
+    t = sqrt(3.0) * np.tan(np.linspace(-pi / 2.0, pi / 2.0, 4 * _POINTS + 1)[1:-1])
+    return t3_below(t), t
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,22 +118,30 @@ class Hypotheses:
     def quantiles(self, weights: FloatArray, levels: FloatArray) -> list[FloatArray]:
         """Return quantiles of the mixture of all laws of each column, nearly.
 
-        The hypotheses of a column stand in the order of their weights.
+        The hypotheses of a column stand in the order of their weights. A law without weight would
+        stretch the outer quantiles to where it lies.
         """
-        k = int(np.count_nonzero(weights, axis=1).max())
-        laws, weights = self[:, :k], weights[:, :k]
-        # A law without weight would stretch the outer quantiles to where it lies.
-        counts = weights > 0.0
+        counts = np.count_nonzero(weights, axis=1)
+        return [self[i, :k]._mixed_quantiles(weights[i, :k], levels) for i, k in enumerate(counts)]
+
+    def _mixed_quantiles(self, weights: FloatArray, levels: FloatArray) -> FloatArray:
+        """Return quantiles of the mixture of these laws of one column.
+
+        A law has points in proportion to its weight. Heavier points would gather the quantiles.
+        """
+        center, scale, side = self.center, self.scale, self.side
+        if np.any(8.0 * self.reach > scale):
+            center = (center[:, None] + self.reach[:, None] * _PLACES).ravel()
+            scale, side, weights = (np.repeat(v, len(_PLACES)) for v in (scale, side, weights))
+        weights = weights / weights.sum()
+        counts = np.ceil(_POINTS * weights).astype(np.int64)
+        of = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(of)) - (np.cumsum(counts) - counts)[of]
+        t = np.interp((place + 0.5) / counts[of], *_t3_table())
+        t = np.where(side[of] == 0.0, t, side[of] * np.abs(t))
         with np.errstate(over="ignore"):
-            x = (laws.center[..., None] + laws.scale[..., None] * _QUANTILES)[:, :, None]
-            if np.any((8.0 * laws.reach > laws.scale) & counts):
-                x = x + laws.reach[:, :, None, None] * _PLACES[:, None]
-        own_side = laws.side[:, :, None, None] * _QUANTILES >= 0.0
-        weight = np.broadcast_to(weights[:, :, None, None] * own_side, x.shape)
-        return [
-            _quantiles_of(x[i][some].ravel(), weight[i][some].ravel(), levels)
-            for i, some in enumerate(counts)
-        ]
+            x = center[of] + scale[of] * t
+        return _quantiles_of(x, (weights / counts)[of], levels)
 
     def split(self, edges: FloatArray, most: int) -> Hypotheses:
         """Return boxes of centres no wider than their scale, or half their bins' width.

@@ -42,7 +42,8 @@ class Standardiser:
     """Histograms of all columns: a first look, closer looks where needed, a last look.
 
     The rows are raw: neither centred nor scaled, and of any length. The outcome is an array
-    (2, D): medians and 1.48 × MAD; a column that is not resolved has an infinite scale.
+    (2, D): medians and spreads (see `StandardiserRule.level`); a column that is not resolved has an
+    infinite scale.
     """
 
     D: int
@@ -98,11 +99,10 @@ class Standardiser:
             return self._next(replace(state, beliefs=beliefs), beliefs)
 
     def outcome(self, state: StandardiserState) -> Outcome:
-        """Return centres and scales, and the share of missing cells as it was released."""
+        """Return centres and scales."""
         assert state.beliefs is not None
-        missing = 1.0 - float(state.beliefs.present.mean())
         with np.errstate(all="ignore"):
-            return Outcome(state.beliefs.centers_and_scales(), facts={"missing": missing})
+            return Outcome(state.beliefs.centers_and_scales())
 
     def _ranges(self) -> tuple[Range | None, ...]:
         if self.bounds is None:
@@ -128,7 +128,7 @@ class Standardiser:
         if not live:
             return replace(state, asked=None)
         rest = 1.0 - self.rule.first_share - state.zoomed
-        return replace(self._asking(state, beliefs, live, rest), last=True)
+        return self._asking(replace(state, last=True), beliefs, live, rest)
 
     def _asking(
         self, state: StandardiserState, beliefs: Beliefs, columns: list[int], share: float
@@ -137,6 +137,6 @@ class Standardiser:
         some = tuple(columns)
         probe = ColumnCounts.of(self.D, np.zeros((len(some), 0)), columns=some)
         sd = state.allowance.sd(probe, share)
-        edges = in_one_table(beliefs.next_edges(np.array(some), sd))
+        edges = in_one_table(beliefs.next_edges(np.array(some), sd, state.last))
         query = ColumnCounts.of(self.D, edges, columns=some, missing=self.missing)
         return replace(state, asked=query, share=share)

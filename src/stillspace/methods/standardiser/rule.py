@@ -92,9 +92,10 @@ class StandardiserRule:
     """Octaves between the scales of neighbouring hypotheses, in the end."""
     resolved: float = 0.5
     """Octaves of the scale, and scales of the centre, within which a column is resolved."""
-    level: float = 0.6
+    level: float = 0.55
     """Share of the present cells within the spread of the median. At .5 the spread would be the
-    MAD, which tells less of a column with many repeated values."""
+    MAD, which tells less of a column with many repeated values; at .6 the subspace is farther from
+    that in units of the MAD."""
     unresolved: float = 2.5
     """Octaves between the second and the third scale above which counts do not tell the scale …"""
     unbelieved: float = 1.5

@@ -32,9 +32,10 @@ from stillspace.parts.queries.gradients import (
     Reaper,
     ReweightedMoment,
 )
-from stillspace.parts.queries.modes import AngleCounts, FourthMoment
 from stillspace.parts.queries.moments import (
+    AngleCounts,
     FarMoment,
+    FourthMoment,
     NearCost,
     NearMoment,
     ScoreMoment,

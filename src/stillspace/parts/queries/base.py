@@ -183,6 +183,6 @@ def check_point(point: FloatArray, shape: tuple[int, ...]) -> None:
     if point.shape != shape:
         msg = f"This query is asked at a point of shape {shape}, got {point.shape}."
         raise ValueError(msg)
-    if not np.max(np.abs(point)) <= LARGEST_POINT:
+    if not np.abs(point).max() <= LARGEST_POINT:
         msg = f"The entries of a point must be finite and at most {LARGEST_POINT:g}."
         raise ValueError(msg)

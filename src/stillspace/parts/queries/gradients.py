@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, prod, sqrt
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -213,16 +213,17 @@ class Joint:
     """
 
     queries: tuple[Query, ...]
+    shape: tuple[int, ...] = field(init=False, compare=False)
+    """One number for each entry of each sum."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One number for each entry of each sum."""
-        return (sum(prod(query.shape) for query in self.queries),)
+    def __post_init__(self) -> None:
+        entries = sum([prod(query.shape) for query in self.queries])
+        object.__setattr__(self, "shape", (entries,))
 
     @property
     def norm_bound(self) -> float:
         """The largest of the queries' bounds: the unit in which their sums are added up."""
-        return max(query.norm_bound for query in self.queries)
+        return max([query.norm_bound for query in self.queries])
 
     def split(self, flat: FloatArray) -> list[FloatArray]:
         """Return the sums as views of a flat array, each in its own shape."""
@@ -242,12 +243,11 @@ class Joint:
 
         Compared by exact type and facts: only what the compiled pass does exactly.
         """
-        gradient, *others = self.queries
+        gradient, *others = cast("tuple[Any, ...]", self.queries)
         if type(gradient) is not Glad or [type(q) for q in others] not in _CURVATURES:
             return None
-        D, r, floor, cut = gradient.D, gradient.r, gradient.floor, gradient.cut
-        cap = getattr(others[0], "cap", 0.0)
-        if any(q != type(q)(D, r, cap, cut, floor) for q in others):  # type: ignore[call-arg]
+        D, r, floor, cut, cap = gradient.D, gradient.r, gradient.floor, gradient.cut, others[0].cap
+        if any((q.D, q.r, q.floor, q.cut, q.cap) != (D, r, floor, cut, cap) for q in others):
             return None
         check_point(point, (D, r))
         direction = out[..., : D * r].reshape(*out.shape[:-1], D, r)

@@ -44,7 +44,7 @@ from stillspace.rows.memory import MemoryRows
 from stillspace.rows.progress import active
 from stillspace.rows.protocols import RowSum
 from stillspace.rows.sources import RowSource, open_source
-from stillspace.rows.sources.dasks import check_shape
+from stillspace.rows.sources.chunked import check_shape
 from stillspace.rows.sources.protocol import is_sparse, storage_type
 from stillspace.rows.stored import NO_INDEX, DenseRows, Scaling, SparseRows
 from stillspace.rows.sums import STANDARD, Job, Layout, stretches
@@ -91,16 +91,14 @@ class ClusterTable(RowTable):
         self.numbers = count()
 
     def as_rows(self) -> ClusterRows:  # type: ignore[override]
-        """Return the rows as a fit takes them."""
         return ClusterRows(self)
 
     def with_missing(self, code: float) -> RowTable:
         """Refuse: what stands for a missing cell is put in when rows are read from a file."""
-        msg = (
+        raise ValueError(
             "RobustPCA does not take missing cells on a cluster; put a number in their place and "
             f"give missing_code (here {code:g} would do), or fit without the cluster."
         )
-        raise ValueError(msg)
 
     def forget(self) -> None:
         """Drop what the workers keep of this table."""
@@ -139,7 +137,10 @@ def on_cluster(
     names = None
     if hasattr(X, "to_dask_array"):  # a data frame
         names = tuple(str(name) for name in X.columns)
-        _check_columns(X)
+        for name, dtype in X.dtypes.items():
+            if getattr(dtype, "kind", "") not in "biuf":
+                msg = f"Column {name!r} has type {dtype}, which is no number; convert or drop it."
+                raise DataFileError(msg)
         X = X.to_dask_array(lengths=True)
     chunks = None
     if hasattr(X, "__dask_graph__"):
@@ -148,13 +149,6 @@ def on_cluster(
     if names is not None:
         source.names = names  # type: ignore[misc]
     return ClusterTable(source, pool, partitions or pool.size(), memory, chunks)
-
-
-def _check_columns(frame: Any) -> None:
-    for name, dtype in frame.dtypes.items():
-        if getattr(dtype, "kind", "") not in "biuf":
-            msg = f"Column {name!r} has type {dtype}, which is no number; convert or drop it."
-            raise DataFileError(msg)
 
 
 def _persisted(X: Any, pool: Pool) -> tuple[Any, Chunks]:
@@ -184,12 +178,10 @@ class ClusterRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, or of pairs."""
         return self.table.shape[0] if self.pairs is None else len(self.pairs)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns behind the view."""
         return width(self.view, self.table.shape[1])
 
     @property
@@ -202,15 +194,13 @@ class ClusterRows:
 
     def paired(self, pairs: IntArray) -> Any:
         if self.table.chunks is not None:
-            msg = (
+            raise ValueError(
                 "Pairs of rows of a Dask collection lie on different workers; write the rows to "
                 "Parquet or Zarr and give the path, or use another center."
             )
-            raise ValueError(msg)
         return ClusterRows(self.table, (*self.view, Pairs()), np.asarray(pairs, dtype=np.int64))
 
     def only(self, kept: npt.NDArray[np.bool_]) -> ClusterRows:
-        """Return the same rows with all others than these as zero rows."""
         both = kept if self.kept is None else kept & self.kept
         return ClusterRows(self.table, self.view, self.pairs, both)
 
@@ -284,21 +274,10 @@ class ClusterRows:
         return out
 
     def distances(self, V: FloatArray) -> FloatArray:
-        """Return the distance of every row to the span of V."""
-        return self._gathered("distances", V)
-
-    def lengths(self, selection: IntArray | None = None) -> FloatArray:
-        """Return what the selected (or all) rows were divided by; 0 for zero rows."""
-        found = self._gathered("lengths")
-        return found if selection is None else found[selection]
-
-    def _gathered(self, what: str, *arguments: Any) -> FloatArray:
-        """Return one number per row."""
         tasks = {k: (high - low,) for k, (low, high) in enumerate(pairwise(self._edges()))}
-        return np.concatenate(self._asked((what, *arguments), tasks))
+        return np.concatenate(self._asked(("distances", V), tasks))
 
     def _edges(self) -> list[int]:
-        """Return the limits of the partitions of rows, or of pairs."""
         if self.pairs is None:
             return self.table.edges
         parts = len(self.table.edges) - 1
@@ -310,22 +289,21 @@ class ClusterRows:
         """Return what the workers found for each part, in the order of the parts."""
         keys = {part: f"{self.table.run}-{self.number}-{part}" for part in tasks}
         sealed = {part: worker.Sealed.of(task) for part, task in tasks.items()}
-        whole = worker.Sealed.of(question)
-        return self.table.pool.ask(keys, whole, sealed, self._recipe, entries)
+        return self.table.pool.ask(keys, worker.Sealed.of(question), sealed, self._recipe, entries)
 
     def _recipe(self, part: int) -> tuple[worker.Sealed, list[Any]]:
         """Return what a part is made of: a recipe, and arrays on the cluster."""
         low, high = self._edges()[part : part + 2]
         stop = min(high + STANDARD.job_rows(self.n_columns), self.n_rows)
         facts: dict[str, Any] = {"view": self.view, "memory": self.table.memory}
+        futures: list[Any] = []
         if self.kept is not None:
             facts["kept"] = self.kept[low:stop]
         if self.pairs is not None:
-            facts |= {"source": self.table.source, "pairs": self.pairs[low:stop]}
-        elif self.table.chunks is None:
+            facts["pairs"] = self.pairs[low:stop]
+        if self.table.chunks is None:
             facts["source"] = self.table.source
         else:
             futures, first = self.table.chunks.covering(low, stop)
             facts["begin"] = low - first
-            return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), futures
-        return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), []
+        return worker.Sealed.of(worker.Recipe(self.table.run, low, stop, **facts)), futures

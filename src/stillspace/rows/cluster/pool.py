@@ -81,7 +81,6 @@ class Pool:
         raise TypeError(msg)
 
     def size(self) -> int:
-        """Return the number of threads of all workers."""
         return max(1, sum(map(int, self.client.nthreads().values())))
 
     def futures_of(self, collection: Any) -> list[Any]:
@@ -101,11 +100,10 @@ class Pool:
         found = self.client.run(function, *arguments, on_error="return")
         for address, answer in found.items():
             if isinstance(answer, Exception) and not isinstance(answer, OSError):
-                msg = (
+                raise RuntimeError(
                     f"The worker at {address} cannot run stillspace ({type(answer).__name__}); "
                     "install the same versions of stillspace and of its libraries on all machines."
-                )
-                raise RuntimeError(msg) from answer
+                ) from answer
         return {k: v for k, v in found.items() if not isinstance(v, Exception)}
 
     def ask(
@@ -227,11 +225,10 @@ class Pool:
             raise _WorkerGoneError
         self._idle = None if alive else (self._idle or time.monotonic())
         if self._idle is not None and time.monotonic() - self._idle > self._wait:
-            msg = (
+            raise RuntimeError(
                 f"No worker was alive for {self._wait:g} seconds; start workers and fit again, "
                 "or give on_cluster a longer wait."
             )
-            raise RuntimeError(msg)
 
     def _introduce(self) -> None:
         """Have every worker prove that it computes the same bits."""
@@ -240,20 +237,18 @@ class Pool:
                 mine = worker.versions()
                 others = [f"{k} {v}, not {mine[k]}" for k, v in versions.items() if mine[k] != v]
                 why = "; ".join(others) or "its processor or its BLAS rounds otherwise"
-                msg = (
+                raise RuntimeError(
                     f"The worker at {address} does not compute the same bits as this process "
                     f"({why}); give all machines the same versions and kind of processor."
                 )
-                raise RuntimeError(msg)
 
     def _checked(self, answer: Answer) -> Answer:
         """Refuse sums of a worker that joined later and computes other bits."""
         if answer.proof != self._own:
-            msg = (
+            raise RuntimeError(
                 f"The worker at {', '.join(set(answer.kept.values()))} joined during the fit and "
                 "does not compute the same bits; give all machines the same versions and kind of "
                 "processor."
             )
-            raise RuntimeError(msg)
         self._kept |= answer.kept
         return answer

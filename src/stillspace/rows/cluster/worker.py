@@ -25,8 +25,9 @@ from scipy import sparse
 from stillspace import kernels
 from stillspace._typing import FloatArray, IntArray
 from stillspace.rows.file import RowTable
-from stillspace.rows.maps import Affine, Pairs, Project, Sketch, Sphere, View
+from stillspace.rows.maps import Affine, Pairs, Project, Sphere, View
 from stillspace.rows.memory import MemoryRows
+from stillspace.rows.sketch import Sketch
 from stillspace.rows.sources.protocol import OtherSource, RowSource
 from stillspace.rows.sums import Job, PartSum, one_blas_thread
 
@@ -51,7 +52,6 @@ class Sealed:
         return cls(cloudpickle.dumps(content))
 
     def opened(self) -> Any:
-        """Return what was packed."""
         return pickle.loads(self.content)
 
     def __repr__(self) -> str:
@@ -191,24 +191,12 @@ def marked(numbers: IntArray) -> ByteArray:
     return np.packbits(marks)
 
 
-def _mapped(rows: MemoryRows, numbers: IntArray) -> FloatArray:
-    return rows.sphered(numbers)
-
-
-def _distances(rows: MemoryRows, V: FloatArray, count: int) -> FloatArray:
-    return rows.distances(V)[:count]
-
-
-def _lengths(rows: MemoryRows, count: int) -> FloatArray:
-    return rows.lengths()[:count]
-
-
 _TASKS: dict[str, Any] = {
     "add": _add,
-    "mapped": _mapped,
-    "distances": _distances,
-    "lengths": _lengths,
+    "mapped": MemoryRows.sphered,
+    "distances": lambda rows, V, count: rows.distances(V)[:count],
 }
+"""What can be asked: functions of the rows of a part, of the question and of the part's task."""
 
 
 def _made(plan: Recipe, chunks: tuple[Any, ...]) -> tuple[MemoryRows, int]:
@@ -282,8 +270,8 @@ _NEAR = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Gradient:
-    """The terms of GLAD, which a compiled kernel adds."""
+class _Tested:
+    """The terms of GLAD (D, 2), or a second moment (D, D), which compiled kernels add."""
 
     shape: tuple[int, int]
     norm_bound = 1.0
@@ -292,22 +280,11 @@ class _Gradient:
         kernels.add_block(self.terms(point, out), XT)
 
     def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:
+        D, width = self.shape
+        if width == D:
+            return kernels.moment_terms(D, out)
         more = np.empty((*out.shape[:-2], 0))
         return kernels.Terms(kernels.GLAD, point, 2.0**-26, out, more, np.inf, np.inf, _NEAR)
-
-
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """A second moment, which a compiled kernel adds."""
-
-    shape: tuple[int, int]
-    norm_bound = 1.0
-
-    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
-        kernels.add_block(self.terms(XT, out), XT)
-
-    def terms(self, point: FloatArray, out: FloatArray) -> kernels.Terms:  # noqa: ARG002
-        return kernels.moment_terms(self.shape[0], out)
 
 
 @cache
@@ -323,8 +300,9 @@ def proof() -> str:
     X[:100] = X[:100] @ V @ V.T + 1e-9 * X[:100]
     rows = MemoryRows.of(X).through(Affine.of(np.full(PROOF_COLUMNS, 0.125))).through(Sphere())
     found = sha256()
-    for query in (_Gradient((PROOF_COLUMNS, 2)), _Moment((PROOF_COLUMNS, PROOF_COLUMNS))):
-        found.update(np.ascontiguousarray(rows.add(query, V, None)).tobytes())
+    for width in (2, PROOF_COLUMNS):
+        total = rows.add(_Tested((PROOF_COLUMNS, width)), V, None)
+        found.update(np.ascontiguousarray(total).tobytes())
     return found.hexdigest()
 
 

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow.types as kinds
 
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.files import check_stamp, stamp_of
+from stillspace.rows.sources.files import check_stamp, opened_again, stamp_of
 
 BATCH_CELLS = 2**20
 """Cells that are decoded at a time."""
@@ -38,7 +39,9 @@ class _ArrowSource(ABC):
 
     what: str
 
-    def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, columns: Sequence[str] | None = None
+    ) -> None:
         self.path = os.fspath(path)
         self._stamp = stamp_of(self.path)
         self._asked = None if columns is None else tuple(columns)
@@ -59,10 +62,10 @@ class _ArrowSource(ABC):
         self.shape = (self._starts[-1], len(self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (type(self), os.path.abspath(self.path), self._asked, self._stamp)
+        again = partial(type(self), os.path.abspath(self.path), columns=self._asked)
+        return opened_again, (again, self._stamp)
 
     def describe(self) -> str:
-        """Return what it is."""
         return f"{self.what}, {self.shape[1]} columns of {self.dtype.name}, in {self.path}"
 
     def read(self, start: int, stop: int) -> AnyArray:
@@ -164,34 +167,14 @@ class IpcSource(_ArrowSource):
             yield self._reader.get_batch(k).select(self.names)
 
 
-def open_parquet(
-    path: str | os.PathLike[str], *, columns: Sequence[str] | None = None
-) -> ParquetSource:
-    """Open a Parquet file; the footer is read, no cell."""
-    return ParquetSource(path, columns)
-
-
-def open_ipc(path: str | os.PathLike[str], *, columns: Sequence[str] | None = None) -> IpcSource:
-    """Open an Arrow IPC file."""
-    return IpcSource(path, columns)
-
-
-def _reopened(kind: type[_ArrowSource], path: str, columns: Any, stamp: Any) -> _ArrowSource:
-    """Open a file again in another process."""
-    check_stamp(path, stamp)
-    return kind(path, columns)
-
-
 def _checked_names(path: str, schema: Any, asked: tuple[str, ...] | None) -> tuple[str, ...]:
     names = tuple(schema.names) if asked is None else asked
     unknown = [name for name in names if name not in schema.names]
     if unknown:
-        msg = f"{path} has no column {unknown[0]!r}; choose columns of the file."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} has no column {unknown[0]!r}; choose columns of the file.")
     twice = len(set(schema.names)) < len(schema.names)
     if twice or not names:
-        msg = f"{path} must have columns, each with a name of its own."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} must have columns, each with a name of its own.")
     return names
 
 
@@ -202,11 +185,10 @@ def _common_type(path: str, schema: Any, names: tuple[str, ...]) -> np.dtype[Any
         kind = schema.field(name).type
         number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind)
         if not number and not kinds.is_boolean(kind) and not kinds.is_null(kind):
-            msg = (
+            raise DataFileError(
                 f"Column {name!r} of {path} has type {kind}, which is no number; "
                 "convert the column, or choose others by columns=[...]."
             )
-            raise DataFileError(msg)
         single = single and str(kind) in _SINGLE
     return np.dtype(np.float32 if single else np.float64)
 

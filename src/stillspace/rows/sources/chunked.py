@@ -7,7 +7,9 @@ AnnData's groups are read by h5py or zarr alone: `X` is an array, or a group of 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,15 +18,14 @@ from scipy import sparse
 
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.files import Stamp, check_stamp, stamp_of
-from stillspace.rows.sources.protocol import is_real, storage_type
-from stillspace.rows.sources.runs import take_by_runs
+from stillspace.rows.sources.files import Stamp, check_stamp, opened_again, stamp_of
+from stillspace.rows.sources.protocol import check_cells, storage_type, take_by_runs
 
 RUN_BYTES = 2**22
 """Bytes that are read at once when rows are chosen, at most."""
 
 
-class _Held:
+class _Held(ABC):
     """An array or a group of another library, with the file that it comes from."""
 
     names: tuple[str, ...] | None = None
@@ -34,16 +35,17 @@ class _Held:
     chunk: int
     piece_bytes: int
 
-    def __init__(self, what: str, path: str, again: Callable[[], Any] | None) -> None:
+    def __init__(
+        self, held: Any, what: str, path: str = "", again: Callable[[], Any] | None = None
+    ) -> None:
         self.what, self.path, self._again = what, path, again
-        is_file = bool(path) and os.path.isfile(path)
-        self._stamp: Stamp | None = stamp_of(path) if is_file else None
+        self._stamp: Stamp | None = stamp_of(path) if os.path.isfile(path) else None
+        self._take_over(held, path or what)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._again is None:
-            msg = f"{self.describe()} cannot be sent to another process; give its path."
-            raise TypeError(msg)
-        return _opened_again, (self._again, self._stamp)
+            raise TypeError(f"{self.describe()} cannot be sent to another process; give its path.")
+        return opened_again, (self._again, self._stamp)
 
     def describe(self) -> str:
         where = f", in {self.path}" if self.path else ""
@@ -57,19 +59,22 @@ class _Held:
         except DataFileError:
             raise
         except Exception as error:  # the libraries have no error in common
-            msg = (
+            raise DataFileError(
                 f"A part of {self.describe()} cannot be decoded ({type(error).__name__}); write "
                 "it again."
-            )
-            raise DataFileError(msg) from None
+            ) from None
 
     def take(self, numbers: IntArray) -> Any:
         """Return chosen rows; those of one chunk by one read."""
         longest = RUN_BYTES // max(self.row_bytes, 1)
         return take_by_runs(self.read, numbers, self.chunk, max(longest, self.chunk))
 
-    def _rows(self, start: int, stop: int) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _take_over(self, held: Any, where: str) -> None:
+        """Check what is held and note its facts; `where` is its name in messages."""
+
+    @abstractmethod
+    def _rows(self, start: int, stop: int) -> Any: ...
 
 
 class ArraySource(_Held):
@@ -77,27 +82,15 @@ class ArraySource(_Held):
 
     sparse = False
 
-    def __init__(
-        self, array: Any, what: str, path: str = "", again: Callable[[], Any] | None = None
-    ) -> None:
-        super().__init__(what, path, again)
-        where = path or what
-        if len(array.shape) != 2:
-            msg = (
-                f"{where} holds an array of {len(array.shape)} dimensions; rows and columns are "
-                "needed."
-            )
-            raise DataFileError(msg)
-        if not is_real(array.dtype):
-            msg = f"{where} holds cells of type {array.dtype}; real numbers are needed."
-            raise DataFileError(msg)
-        self._array = array
-        self.shape = (int(array.shape[0]), int(array.shape[1]))
-        self.dtype = storage_type(array.dtype)
+    def _take_over(self, held: Any, where: str) -> None:
+        check_cells(where, held.shape, held.dtype)
+        self._array = held
+        self.shape = (int(held.shape[0]), int(held.shape[1]))
+        self.dtype = storage_type(held.dtype)
         self.row_bytes = self.shape[1] * self.dtype.itemsize
-        self.chunk = int((getattr(array, "chunks", None) or (1,))[0])
+        self.chunk = int((getattr(held, "chunks", None) or (1,))[0])
         # A chunk is decoded as a whole, and then copied.
-        stored = self.chunk * self.shape[1] * np.dtype(array.dtype).itemsize
+        stored = self.chunk * self.shape[1] * np.dtype(held.dtype).itemsize
         self.piece_bytes = 2 * stored if self.chunk > 1 else 0
 
     def _rows(self, start: int, stop: int) -> AnyArray:
@@ -110,35 +103,30 @@ class CsrSource(_Held):
 
     sparse = True
 
-    def __init__(
-        self, group: Any, what: str, path: str = "", again: Callable[[], Any] | None = None
-    ) -> None:
-        super().__init__(what, path, again)
-        where = path or what
-        kind = group.attrs.get("encoding-type", "csr_matrix")
+    def _take_over(self, held: Any, where: str) -> None:
+        kind = held.attrs.get("encoding-type", "csr_matrix")
         if kind != "csr_matrix":
             msg = f"{where} holds a {kind}; write the matrix as compressed sparse rows (CSR)."
             raise DataFileError(msg)
         try:
             self._data, self._columns, self._limits = (
-                group[name] for name in ("data", "indices", "indptr")
+                held[name] for name in ("data", "indices", "indptr")
             )
-            n, D = (int(length) for length in group.attrs["shape"])
+            n, D = (int(length) for length in held.attrs["shape"])
         except (KeyError, ValueError, TypeError):
             msg = f"{where} holds no sparse matrix of AnnData; write it again."
             raise DataFileError(msg) from None
-        whole = self._limits.shape == (n + 1,) and self._data.shape == self._columns.shape
-        if not whole or not is_real(self._data.dtype):
+        check_cells(where, (n, D), self._data.dtype)
+        if self._limits.shape != (n + 1,) or self._data.shape != self._columns.shape:
             msg = f"{where}: the parts of its sparse matrix do not fit together; write it again."
             raise DataFileError(msg)
         self.shape, self.dtype = (n, D), storage_type(self._data.dtype)
         stored = self._data.shape[0]
-        per_cell = self.dtype.itemsize + 8  # column numbers become int64
-        self._per_cell = per_cell
-        self.row_bytes = stored * per_cell // max(n, 1) + 8
+        self._per_cell = self.dtype.itemsize + 8  # column numbers become int64
+        self.row_bytes = stored * self._per_cell // max(n, 1) + 8
         chunk = int((getattr(self._data, "chunks", None) or (1,))[0])
         self.chunk = max(chunk * n // max(stored, 1), 1)
-        self.piece_bytes = 2 * chunk * per_cell
+        self.piece_bytes = 2 * chunk * self._per_cell
 
     def heaviest(self, rows: int) -> int:
         """Return the bytes of the heaviest window of so many rows: some rows store more cells."""
@@ -163,8 +151,38 @@ class CsrSource(_Held):
         return found
 
 
-def _opened_again(again: Callable[[], Any], stamp: Stamp | None) -> Any:
-    source = again()
-    if stamp is not None:
-        check_stamp(source.path, stamp)
+def source_of(
+    part: Any, library: str, path: str, again: Callable[[], Any] | None
+) -> ArraySource | CsrSource:
+    """Return an array of HDF5 or Zarr, or a group that holds a sparse matrix, as a source."""
+    if hasattr(part, "keys"):
+        return CsrSource(part, f"sparse rows of {library}", path, again)
+    return ArraySource(part, f"{library} array", path, again)
+
+
+class _Computed:
+    """A Dask array whose slices are computed, by the scheduler in use."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.chunks = (max(array.chunks[0], default=1),)
+
+    def __getitem__(self, rows: slice) -> AnyArray:
+        return np.asarray(self.array[rows].compute())
+
+
+def open_dask_array(array: Any) -> ArraySource:
+    """Take a Dask array with a known shape; nothing is computed."""
+    check_shape(array)
+    source = ArraySource(_Computed(array), "Dask array", again=partial(open_dask_array, array))
+    source.sparse = sparse.issparse(getattr(array, "_meta", None))
     return source
+
+
+def check_shape(array: Any) -> None:
+    """Refuse a Dask array that does not know its number of rows."""
+    if any(np.isnan(length) for length in array.shape):
+        raise DataFileError(
+            "The Dask array does not know its number of rows; call compute_chunk_sizes() on it "
+            "before the fit."
+        )

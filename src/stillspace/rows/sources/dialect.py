@@ -16,7 +16,13 @@ _POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+|\d+\.)([eE][+-]?\d+)?")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LINES = 50
 """Lines that are looked at."""
-_MISSING = {"", "na", "n/a", "nan", "null", "none"}
+MISSING = ("", "na", "n/a", "nan", "null", "none")
+"""Cells that are missing, in small or capital letters."""
+
+
+def is_place(column: str) -> bool:
+    """Whether a column is given by its number."""
+    return column.isascii() and column.isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,12 @@ class Dialect:
         """Return the number, from 0, of a column that was given by name or by number from 1."""
         if self.names is not None and self.header_given and column in self.names:
             return self.names.index(column)
-        if column.isascii() and column.isdecimal() and 1 <= int(column) <= self.n_columns:
+        if is_place(column) and 1 <= int(column) <= self.n_columns:
             return int(column) - 1
-        msg = (
+        raise DataFileError(
             f"{path} has no column {column[:60]!r}; give a name of its header, or a number from 1 "
             f"to {self.n_columns}."
         )
-        raise DataFileError(msg)
 
     def options(self) -> list[tuple[str, str]]:
         """Return the options of the command that say all of this: nothing of the rows."""
@@ -81,22 +86,22 @@ class NoNumberError(DataFileError):
 def sniffed(
     path: str,
     sample: bytes,
-    delimiter: str | None,
-    decimal: str | None,
-    header: bool | None,
-    encoding: str | None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
     *,
     whole: bool,
-    hidden: bool,
+    hidden: bool = False,
 ) -> Dialect:
     """Return how a file is written; what is told is taken as it is."""
-    encoding = encoding or _encoding(sample)
+    marked = (word for mark, word in _MARKS.items() if sample.startswith(mark))
+    encoding = encoding or next(marked, "utf-8")
     lines = _lines(path, sample, encoding, whole)
     delimiter = delimiter or _delimiter(lines)
     table = _split(lines, delimiter)
     if not table and not hidden:
-        msg = f"{path} is empty; give a file with rows."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} is empty; give a file with rows.")
     decimal = decimal or _decimal(table, delimiter)
     if decimal == delimiter:
         msg = f"The decimal mark and the delimiter of {path} cannot both be {delimiter!r}."
@@ -111,21 +116,16 @@ def sniffed(
     return Dialect(delimiter, decimal, encoding, len(first), names, given, quoted, skipped)
 
 
-def _encoding(sample: bytes) -> str:
-    return next((word for mark, word in _MARKS.items() if sample.startswith(mark)), "utf-8")
-
-
 def _lines(path: str, sample: bytes, encoding: str, whole: bool) -> list[str]:
     """Return the first lines, without one that was cut off."""
     try:
+        text = sample.decode(encoding)
+    except UnicodeDecodeError as error:
         # A character that was cut off at the end of the sample is no error.
-        text = sample.decode(encoding, "strict" if whole else "ignore")
-        if not whole:
-            sample[: len(sample) // 2].decode(encoding, "ignore")
-            _check_start(sample, encoding)
-    except UnicodeDecodeError:
-        msg = f"{path} is not text in {encoding}; give its encoding, such as latin-1."
-        raise DataFileError(msg) from None
+        if whole or error.start < len(sample) - 4:
+            msg = f"{path} is not text in {encoding}; give its encoding, such as latin-1."
+            raise DataFileError(msg) from None
+        text = sample.decode(encoding, "ignore")
     except LookupError:
         msg = f"There is no encoding {encoding[:40]!r}; give one such as utf-8 or latin-1."
         raise DataFileError(msg) from None
@@ -134,15 +134,6 @@ def _lines(path: str, sample: bytes, encoding: str, whole: bool) -> list[str]:
         raise DataFileError(msg)
     lines = _LINE_END.split(text.removeprefix("\ufeff"))
     return (lines if whole else lines[:-1] or lines)[:_LINES]
-
-
-def _check_start(sample: bytes, encoding: str) -> None:
-    """Decode all but the last bytes, among which a character may have been cut off."""
-    try:
-        sample.decode(encoding)
-    except UnicodeDecodeError as error:
-        if error.start < len(sample) - 4:
-            raise
 
 
 def _split(lines: list[str], delimiter: str) -> list[list[str]]:
@@ -196,24 +187,22 @@ def _has_header(
     if found is None and table:
         words = [not _is_number(cell, decimal) for cell in table[0]]
         if any(words) and not (all(words) and len(set(table[0])) == len(words)):
-            msg = (
+            raise DataFileError(
                 f"The first line of {path} could be names or data: give --header or --no-header "
                 "(header=True or False)."
             )
-            raise DataFileError(msg)
         found = any(words)
     if hidden and not (table and found):
-        msg = (
+        raise DataFileError(
             f"{path} needs a header line: under add-or-remove-one the number of rows is secret, "
             "and a file without rows must still tell its number of columns."
         )
-        raise DataFileError(msg)
     return bool(found)
 
 
 def _is_number(cell: str, decimal: str) -> bool:
     text = cell.strip()
-    if text.lower() in _MISSING:
+    if text.lower() in MISSING:
         return True
     if "_" in text:  # Python would read 1_0 as 10
         return False

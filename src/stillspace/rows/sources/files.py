@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +25,6 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> Stamp:
-        """Take over what the system says."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
@@ -41,6 +40,14 @@ def check_stamp(path: str, stamp: Stamp) -> None:
     """Raise unless the file is still the one that was opened."""
     if stamp_of(path) != stamp:
         raise changed(path)
+
+
+def opened_again(again: Callable[[], Any], stamp: Stamp | None) -> Any:
+    """Return a source that another process sent, or raise if its file is another one here."""
+    source = again()
+    if stamp is not None:
+        check_stamp(source.path, stamp)
+    return source
 
 
 def unreadable(path: str, error: OSError) -> DataFileError:
@@ -105,7 +112,6 @@ class OpenFile:
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return self.stamp.size
 
     def check(self) -> None:
@@ -129,7 +135,6 @@ class OpenFile:
             done += count
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes."""
         buffer = bytearray(length)
         self.read_into(offset, buffer)
         return bytes(buffer)

@@ -9,9 +9,7 @@ from typing import Any
 import h5py
 
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.chunked import ArraySource, CsrSource
-
-ANNDATA_KEY = "X"
+from stillspace.rows.sources.chunked import ArraySource, CsrSource, source_of
 
 
 def open_hdf5(path: str | os.PathLike[str], *, key: str | None = None) -> ArraySource | CsrSource:
@@ -21,16 +19,17 @@ def open_hdf5(path: str | os.PathLike[str], *, key: str | None = None) -> ArrayS
     """
     where = os.path.abspath(os.fspath(path))
     file = _opened(where)
-    if key is None:
-        key = _only_table(file, where)
-    if key not in file:
-        known = ", ".join(_tables(file)) or "none"
-        msg = f"{where} has no {key!r}; name one of its tables by FILE::KEY: {known}."
-        raise DataFileError(msg)
-    return _source(file[key], where, partial(open_hdf5, where, key=key))
+    tables = _tables(file)
+    if key is None and len(tables) == 1:
+        key = tables[0]
+    if key is None or key not in file:
+        what = f"{len(tables)} two-dimensional datasets" if key is None else f"no {key!r}"
+        known = ", ".join(tables) or "none"
+        raise DataFileError(f"{where} has {what}; name one of its tables by FILE::KEY: {known}.")
+    return source_of(file[key], "HDF5", where, partial(open_hdf5, where, key=key))
 
 
-def open_h5ad(path: str | os.PathLike[str], *, key: str = ANNDATA_KEY) -> ArraySource | CsrSource:
+def open_h5ad(path: str | os.PathLike[str], *, key: str = "X") -> ArraySource | CsrSource:
     """Open the matrix of an AnnData file; `key` names another one, such as "layers/counts"."""
     where = os.path.abspath(os.fspath(path))
     source = open_hdf5(where, key=key)
@@ -45,7 +44,7 @@ def open_h5py(handle: Any, *, key: str | None = None) -> ArraySource | CsrSource
     path = os.path.abspath(part.file.filename)
     if isinstance(part, h5py.File):
         return open_hdf5(path)
-    return _source(part, path, partial(open_hdf5, path, key=part.name))
+    return source_of(part, "HDF5", path, partial(open_hdf5, path, key=part.name))
 
 
 def _opened(path: str) -> h5py.File:
@@ -56,14 +55,7 @@ def _opened(path: str) -> h5py.File:
         raise DataFileError(msg) from None
 
 
-def _source(part: Any, path: str, again: Any) -> ArraySource | CsrSource:
-    if isinstance(part, h5py.Group):
-        return CsrSource(part, "sparse rows of HDF5", path, again)
-    return ArraySource(part, "HDF5 dataset", path, again)
-
-
 def _tables(file: h5py.File) -> list[str]:
-    """Return the names of the two-dimensional datasets."""
     found: list[str] = []
 
     def look(name: str, part: Any) -> None:
@@ -72,15 +64,6 @@ def _tables(file: h5py.File) -> list[str]:
 
     file.visititems(look)
     return found
-
-
-def _only_table(file: h5py.File, path: str) -> str:
-    tables = _tables(file)
-    if len(tables) != 1:
-        several = f"has {len(tables)} two-dimensional datasets"
-        msg = f"{path} {several}; name one of them by FILE::KEY: {', '.join(tables) or 'none'}."
-        raise DataFileError(msg)
-    return tables[0]
 
 
 def _variable_names(file: h5py.File, D: int) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.protocol import RowSource
+from stillspace.rows.sources.stacked import StackedSource
 
 _HERE = "stillspace.rows.sources"
 _TEXT = f"{_HERE}.text:open_text"
@@ -20,11 +21,11 @@ SUFFIXES: dict[str, str] = {
     ".npy": f"{_HERE}.raw:open_npy",
     ".bin": f"{_HERE}.raw:open_raw",
     ".raw": f"{_HERE}.raw:open_raw",
-    ".parquet": f"{_HERE}.arrow:open_parquet",
-    ".pq": f"{_HERE}.arrow:open_parquet",
-    ".arrow": f"{_HERE}.arrow:open_ipc",
-    ".feather": f"{_HERE}.arrow:open_ipc",
-    ".ipc": f"{_HERE}.arrow:open_ipc",
+    ".parquet": f"{_HERE}.arrow:ParquetSource",
+    ".pq": f"{_HERE}.arrow:ParquetSource",
+    ".arrow": f"{_HERE}.arrow:IpcSource",
+    ".feather": f"{_HERE}.arrow:IpcSource",
+    ".ipc": f"{_HERE}.arrow:IpcSource",
     ".h5": f"{_HERE}.hdf5:open_hdf5",
     ".hdf5": f"{_HERE}.hdf5:open_hdf5",
     ".h5ad": f"{_HERE}.hdf5:open_h5ad",
@@ -41,18 +42,14 @@ HANDLES: dict[str, str] = {
     "h5py._hl.group.Group": f"{_HERE}.hdf5:open_h5py",
     "zarr.core.array.Array": f"{_HERE}.zarrs:open_zarr_handle",
     "zarr.core.group.Group": f"{_HERE}.zarrs:open_zarr_handle",
-    "dask.array.core.Array": f"{_HERE}.dasks:open_dask_array",
+    "dask.array.core.Array": f"{_HERE}.chunked:open_dask_array",
 }
 """Which function opens an object, by the full name of its type or of a base of it."""
 
 
 def is_source(X: Any) -> bool:
     """Whether `open_source` takes it: a path, a handle, a memory map or a source."""
-    if isinstance(X, str | os.PathLike) or _is_open(X):
-        return True
-    if isinstance(X, np.memmap):
-        return _mapped(X) is not None
-    return _handle_opener(X) is not None or _path_of(X) is not None
+    return _recognised(X) is not None
 
 
 def open_source(
@@ -75,28 +72,38 @@ def open_source(
         What the format needs besides: `columns` (Parquet, Arrow), `key` (HDF5, .h5ad, Zarr),
         `dtype` and `columns` or `shape` (raw files).
     """
-    if _is_open(given):
-        return _without_options(given, options)
-    if isinstance(given, np.memmap):
-        found = _mapped(given)
-        if found is not None:
-            return _without_options(found, options)
-    opener = _handle_opener(given)
-    if opener is not None:
-        return _called(opener, given, options)
-    path = given if isinstance(given, str | os.PathLike) else _path_of(given)
-    if path is None:
-        msg = (
+    found = _recognised(given)
+    if found is None:
+        raise TypeError(
             f"A {type(given).__name__} is no source of rows; pass a path, an open file, or a "
             "source of stillspace.rows.sources."
         )
-        raise TypeError(msg)
-    return _opened(Path(path), options, hidden, memory)
+    if isinstance(found, Path):
+        return _opened(found, options, hidden, memory)
+    if isinstance(found, str):
+        return _called(found, given, options)
+    if options:
+        raise TypeError(
+            f"{', '.join(options)}: options are for paths and handles; this source is open."
+        )
+    return found
 
 
-def _is_open(X: Any) -> bool:
-    """Whether it is a source; a data frame, whose columns are attributes, is none."""
-    return not hasattr(X, "__array__") and isinstance(X, RowSource)
+def _recognised(X: Any) -> RowSource | str | Path | None:
+    """Return the open source that it is, the opener of a handle, or the path of a file."""
+    if isinstance(X, str | os.PathLike):
+        return Path(X)
+    if isinstance(X, np.memmap):
+        from stillspace.rows.sources.raw import open_map  # noqa: PLC0415
+
+        return open_map(X)
+    if isinstance(X, np.ndarray):
+        return None
+    if not hasattr(X, "__array__") and isinstance(X, RowSource):  # a data frame is none
+        return X
+    names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(X).__mro__)
+    opener = next((HANDLES[name] for name in names if name in HANDLES), None)
+    return opener or _path_of(X)
 
 
 def _opened(path: Path, options: dict[str, Any], hidden: bool, memory: int | None) -> RowSource:
@@ -109,46 +116,29 @@ def _opened(path: Path, options: dict[str, Any], hidden: bool, memory: int | Non
             options = {**options, "hidden": hidden, "memory": memory}
         return _called(SUFFIXES[suffix], path, options)
     if path.is_dir():
-        from stillspace.rows.sources.stacked import open_folder  # noqa: PLC0415
-
-        return open_folder(path, {**options, "hidden": hidden, "memory": memory})
+        return _folder(path, {**options, "hidden": hidden, "memory": memory})
     if not path.exists():
-        msg = f"{path} does not exist on this machine; check the path."
-        raise DataFileError(msg)
+        raise DataFileError(f"{path} does not exist on this machine; check the path.")
     known = ", ".join(sorted(SUFFIXES))
     msg = f"{path} has no known format; the name of a file of rows must end in one of {known}."
     raise DataFileError(msg)
 
 
-def _without_options(source: RowSource, options: dict[str, Any]) -> RowSource:
-    if options:
-        msg = f"{', '.join(options)}: options are for paths and handles; this source is open."
-        raise TypeError(msg)
-    return source
+def _folder(path: Path, options: dict[str, Any]) -> RowSource:
+    """Open files in the order of their names; hidden files and _SUCCESS do not count."""
+    files = sorted(f for f in path.iterdir() if f.is_file() and f.name[0] not in "._")
+    strange = [f for f in files if f.suffix.lower() not in SUFFIXES]
+    if not files or strange:
+        what = f"holds {strange[0].name}, which has no known format" if strange else "has no files"
+        raise DataFileError(f"{path} {what}; give a folder with the part files of one table.")
+    return StackedSource([open_source(file, **options) for file in files], str(path))
 
 
-def _mapped(X: np.memmap[Any, Any]) -> RowSource | None:
-    from stillspace.rows.sources.raw import open_map  # noqa: PLC0415
-
-    return open_map(X)
-
-
-def _handle_opener(X: Any) -> str | None:
-    if isinstance(X, np.ndarray):
-        return None
-    for kind in type(X).__mro__:
-        found = HANDLES.get(f"{kind.__module__}.{kind.__qualname__}")
-        if found is not None:
-            return found
-    return None
-
-
-def _path_of(X: Any) -> str | None:
-    """Return the path of an open binary file."""
+def _path_of(X: Any) -> Path | None:
     name = getattr(X, "name", None)
     binary = "b" in str(getattr(X, "mode", ""))
     is_file = callable(getattr(X, "fileno", None)) and callable(getattr(X, "readinto", None))
-    return name if is_file and binary and isinstance(name, str) else None
+    return Path(name) if is_file and binary and isinstance(name, str) else None
 
 
 def _called(where: str, given: Any, options: dict[str, Any]) -> RowSource:

@@ -20,84 +20,64 @@ from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.kernels.calls_of_two_bits import transpose_calls
 from stillspace.rows.sources.files import OpenFile, check_new, new_file, unreadable
-from stillspace.rows.sources.runs import take_by_runs
+from stillspace.rows.sources.raw import RawSource
 
 MAGIC = b"\x6c\x1b"
 BY_INDIVIDUALS, BY_VARIANTS = 0, 1
 HEADER = 3
-GAP_BYTES, RUN_BYTES = 2**14, 2**22
 
 COPIES = np.array([2.0, np.nan, 1.0, 0.0], dtype=np.float32)
 """Copies of A1 for each of the four codes."""
 
 
-def _table() -> AnyArray:
-    """Return the four cells of each byte, as one item of 16 bytes each."""
-    codes = (np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3
-    return np.ascontiguousarray(COPIES[codes]).view(np.complex128).reshape(256)
-
-
-_CELLS = _table()
+_CODES = (np.arange(256)[:, None] >> np.array([0, 2, 4, 6])) & 3
+_CELLS = np.ascontiguousarray(COPIES[_CODES]).view(np.complex128).reshape(256)
+"""The four cells of each byte, as one item of 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BedSource:
-    """Individuals of a .bed file in individual-major order."""
+    """Individuals of a .bed file in individual-major order; cells are 0, 1, 2 or NaN."""
 
-    file: OpenFile
+    calls: RawSource
+    """Bytes of four calls."""
     shape: tuple[int, int]
     names: tuple[str, ...] | None = None
+    dtype = COPIES.dtype
     parallel = True
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Float32: 0, 1, 2 or NaN."""
-        return np.dtype(np.float32)
-
-    @property
-    def packed(self) -> int:
-        """Bytes per row in the file."""
-        return -(-self.shape[1] // 4)
-
     def read(self, start: int, stop: int) -> AnyArray:
-        calls = np.empty(((stop - start) * self.packed,), dtype=np.uint8)
-        self.file.read_into(HEADER + start * self.packed, calls)
-        cells = _CELLS[calls].view(np.float32).reshape(stop - start, 4 * self.packed)
-        return np.ascontiguousarray(cells[:, : self.shape[1]])
+        return self._decoded(self.calls.read(start, stop), 0, self.shape[1])
 
     def take(self, numbers: IntArray) -> AnyArray:
-        """Return chosen rows: near ones by one read."""
-        gap, longest = GAP_BYTES // self.packed, RUN_BYTES // (16 * self.packed)
-        return np.asarray(take_by_runs(self.read, numbers, gap + 1, longest))
+        return self._decoded(self.calls.take(numbers), 0, self.shape[1])
 
     def columns(self, start: int, stop: int, rows: IntArray | None = None) -> AnyArray:
         """Return variants of all or chosen individuals: a stretch of each row."""
-        low, high = start // 4, -(-stop // 4)
-        numbers = range(self.shape[0]) if rows is None else rows.tolist()
-        calls = np.empty((len(numbers), high - low), dtype=np.uint8)
-        for some, i in zip(calls, numbers, strict=True):
-            self.file.read_into(HEADER + i * self.packed + low, some)
-        cells = _CELLS[calls.reshape(-1)].view(np.float32).reshape(len(calls), -1)
-        return np.ascontiguousarray(cells[:, start - 4 * low : stop - 4 * low])
+        calls = self.calls.columns(start // 4, -(-stop // 4), rows)
+        return self._decoded(calls, start % 4, start % 4 + stop - start)
+
+    def _decoded(self, calls: AnyArray, low: int, high: int) -> AnyArray:
+        cells = _CELLS[calls].view(np.float32)
+        return np.ascontiguousarray(cells[:, low:high])
 
     def announce(self, start: int, stop: int) -> None:
-        """Have the system bring rows nearer."""
-        self.file.announce(HEADER + start * self.packed, (stop - start) * self.packed)
+        self.calls.announce(start, stop)
 
     def describe(self) -> str:
-        return f"PLINK .bed file, {self.shape[1]} variants, in {self.file.path}"
+        return f"PLINK .bed file, {self.shape[1]} variants, in {self.calls.file.path}"
 
 
 def open_bed(path: str | os.PathLike[str]) -> BedSource:
     """Open a .bed file in individual-major order, with its .bim and .fam beside it."""
     file, order, n, D = _checked(path)
     if order != BY_INDIVIDUALS:
-        msg = (
+        raise DataFileError(
             f"{file.path} is in variant-major (SNP-major) order, in which no row can be read by "
             f"itself; rewrite it once: stillspace convert {file.path} NEW.bed"
         )
-        raise DataFileError(msg)
-    return BedSource(file, (n, D))
+    calls = RawSource(file, HEADER, (n, -(-D // 4)), np.dtype(np.uint8))
+    return BedSource(calls, (n, D))
 
 
 def rewritten(
@@ -164,16 +144,14 @@ def _checked(path: str | os.PathLike[str]) -> tuple[OpenFile, int, int, int]:
     outer, inner = (n, D) if head[2] == BY_INDIVIDUALS else (D, n)
     if file.size != HEADER + outer * -(-inner // 4):
         # No sizes here: they tell the number of rows, which may be secret.
-        msg = (
+        raise DataFileError(
             f"{file.path} does not have the size that its .bim and .fam ask for: the three files "
             "do not belong together, or one of them is truncated."
         )
-        raise DataFileError(msg)
     return file, head[2], n, D
 
 
 def _lines(path: Path) -> int:
-    """Count the lines of a text file."""
     count, last = 0, b"\n"
     try:
         with path.open("rb") as file:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from scipy import sparse
 
 from stillspace._typing import IntArray
+from stillspace.exceptions import DataFileError
 
 STORAGE_TYPES = tuple(np.dtype(t) for t in (np.float64, np.float32, np.int8, np.uint8))
 """Types of cells that are read as they are; cells of any other type become float64."""
@@ -70,6 +73,35 @@ def storage_type(dtype: Any) -> np.dtype[Any]:
     return dtype if dtype in STORAGE_TYPES else np.dtype(np.float64)
 
 
-def is_real(dtype: Any) -> bool:
-    """Whether cells of this type are real numbers."""
-    return np.dtype(dtype).kind in "biuf"
+def check_cells(where: str, shape: Sequence[Any], dtype: Any) -> None:
+    """Refuse an array that is no table of real numbers."""
+    if len(shape) != 2:
+        raise DataFileError(
+            f"{where} holds an array of {len(shape)} dimensions; rows and columns are needed."
+        )
+    if np.dtype(dtype).kind not in "biuf":
+        raise DataFileError(f"{where} holds cells of type {dtype}; real numbers are needed.")
+
+
+def take_by_runs(read: Callable[[int, int], Any], numbers: IntArray, gap: int, longest: int) -> Any:
+    """Return rows of ascending numbers, from reads of stretches.
+
+    Two rows that are at most `gap` rows apart belong to one stretch, of at most `longest` rows.
+    """
+    if len(numbers) == 0:
+        return read(0, 0)
+    ends = (np.diff(numbers) > gap) | (np.diff(numbers // max(longest, 1)) > 0)
+    found = []
+    for some in np.split(numbers, np.flatnonzero(ends) + 1):
+        first = int(some[0])
+        found.append(read(first, int(some[-1]) + 1)[some - first])
+    return joined(found)
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return blocks of rows, dense or sparse ones, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return (
+        sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+    )

@@ -17,8 +17,7 @@ import numpy.lib.format as npy
 from stillspace._typing import AnyArray, IntArray
 from stillspace.exceptions import DataFileError
 from stillspace.rows.sources.files import OpenFile
-from stillspace.rows.sources.protocol import is_real, storage_type
-from stillspace.rows.sources.runs import take_by_runs
+from stillspace.rows.sources.protocol import check_cells, storage_type, take_by_runs
 
 GAP_BYTES = 2**14
 """Two chosen rows that are nearer than this are read by one call of the system."""
@@ -43,21 +42,17 @@ class RawSource:
     parallel = True
 
     def __post_init__(self) -> None:
-        if not is_real(self.stored):
-            msg = f"{self.file.path} holds cells of type {self.stored}; real numbers are needed."
-            raise DataFileError(msg)
+        check_cells(self.file.path, self.shape, self.stored)
         needed = self.offset + self.shape[0] * self.shape[1] * self.stored.itemsize
         if self.file.size < needed:
             # No sizes here: they tell the number of rows, which may be secret.
-            msg = (
+            raise DataFileError(
                 f"{self.file.path} is truncated: it is shorter than its shape and type need; write "
                 "the file again."
             )
-            raise DataFileError(msg)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the cells that are handed over."""
         return storage_type(self.stored)
 
     def read(self, start: int, stop: int) -> AnyArray:
@@ -80,29 +75,24 @@ class RawSource:
 
     def columns(self, start: int, stop: int, rows: IntArray | None = None) -> AnyArray:
         """Return columns of all or chosen rows: a stretch of each row, or of the file."""
-        n, D = self.shape
+        n = self.shape[0]
         if self.by_columns and rows is not None:
-            found = np.empty((len(rows), stop - start), dtype=self.dtype)
-            for j in range(start, stop):
-                found[:, j - start] = self.columns(j, j + 1)[rows, 0]
-            return found
+            parts = [self.columns(j, j + 1)[rows] for j in range(start, stop)]
+            return np.concatenate(parts, axis=1)
         if self.by_columns:
             found = np.empty((stop - start, n), dtype=self.stored)
-            at = self.offset + start * n * self.stored.itemsize
-            self.file.read_into(at, _bytes(found))
+            self.file.read_into(self.offset + start * n * self.stored.itemsize, _bytes(found))
             return self._converted(found.T)
         numbers = range(n) if rows is None else rows.tolist()
         found = np.empty((len(numbers), stop - start), dtype=self.stored)
         for cells, i in zip(found, numbers, strict=True):
-            at = self.offset + (i * D + start) * self.stored.itemsize
-            self.file.read_into(at, _bytes(cells))
+            self.file.read_into(self._position(i) + start * self.stored.itemsize, _bytes(cells))
         return self._converted(found)
 
     def describe(self) -> str:
         return f"{self.what}, {self.shape[1]} columns of {self.stored.name}, in {self.file.path}"
 
     def announce(self, start: int, stop: int) -> None:
-        """Have the system bring rows nearer."""
         if not self.by_columns:
             self.file.announce(self._position(start), (stop - start) * self._row_bytes)
 
@@ -137,11 +127,10 @@ def open_npy(path: str | os.PathLike[str]) -> RawSource:
     except (ValueError, OSError, KeyError):
         msg = f"{file.path} is no .npy file of numbers; write it with numpy.save."
         raise DataFileError(msg) from None
-    if len(shape) != 2:
-        msg = f"{file.path} holds an array of {len(shape)} dimensions; rows and columns are needed."
-        raise DataFileError(msg)
-    order = by_columns and shape[1] > 1
-    return RawSource(file, header.tell(), shape, dtype, order, what="a .npy array")
+    check_cells(file.path, shape, dtype)
+    n, D = shape
+    order = by_columns and D > 1
+    return RawSource(file, header.tell(), (n, D), dtype, order, what="a .npy array")
 
 
 def open_raw(
@@ -156,11 +145,10 @@ def open_raw(
     """Open a file that holds nothing but cells; give its type, and its shape or columns."""
     file = OpenFile(path)
     if dtype is None or (shape is None and columns is None):
-        msg = (
+        raise DataFileError(
             f"{file.path} tells neither the type nor the shape of its cells: open it in Python by "
             "open_source(path, dtype=..., columns=...), or save the array with numpy.save."
         )
-        raise DataFileError(msg)
     stored = np.dtype(dtype)
     if shape is None:
         assert columns is not None
@@ -183,6 +171,5 @@ def open_map(mapped: np.memmap[Any, Any]) -> RawSource | None:
     begin = np.frombuffer(base, dtype=np.uint8).__array_interface__["data"][0]
     page = mapped.offset - mapped.offset % mmap.ALLOCATIONGRANULARITY
     offset = mapped.__array_interface__["data"][0] - begin + page
-    by_columns = not mapped.flags.c_contiguous
-    shape = (mapped.shape[0], mapped.shape[1])
-    return RawSource(OpenFile(path), offset, shape, mapped.dtype, by_columns, what="a mapped array")
+    facts = OpenFile(path), offset, mapped.shape, mapped.dtype, not mapped.flags.c_contiguous
+    return RawSource(*facts, what="a mapped array")

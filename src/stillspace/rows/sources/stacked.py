@@ -5,15 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stillspace._typing import IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.protocol import RowSource, is_sparse
-from stillspace.rows.sources.runs import joined
+from stillspace.rows.sources.protocol import RowSource, is_sparse, joined
 
 
 class StackedSource:
@@ -24,17 +22,15 @@ class StackedSource:
         first = self._parts[0]
         for part in self._parts[1:]:
             if part.shape[1] != first.shape[1] or part.names != first.names:
-                msg = (
+                raise DataFileError(
                     f"The part files of {where} differ in their columns: {part.describe()} does "
                     f"not have those of {first.describe()}; give part files of one table."
                 )
-                raise DataFileError(msg)
             if part.dtype != first.dtype or is_sparse(part) != is_sparse(first):
-                msg = (
+                raise DataFileError(
                     f"The part files of {where} differ in their types: {part.describe()}, and "
                     f"{first.describe()}; write them with one type."
                 )
-                raise DataFileError(msg)
         self._starts = [0, *accumulate(part.shape[0] for part in self._parts)]
         self.shape = (self._starts[-1], first.shape[1])
         self.dtype, self.names = first.dtype, first.names
@@ -47,7 +43,6 @@ class StackedSource:
         return f"{len(self._parts)} part files in {self._where}, each {self._parts[0].describe()}"
 
     def read(self, start: int, stop: int) -> Any:
-        """Return rows; they may come from several parts."""
         found = []
         for k in range(bisect_right(self._starts, start) - 1, len(self._parts)):
             base, end = self._starts[k], self._starts[k + 1]
@@ -68,17 +63,3 @@ class StackedSource:
 
     def _joined(self, found: list[Any]) -> Any:
         return joined(found) if found else np.empty((0, self.shape[1]), dtype=self.dtype)
-
-
-def open_folder(path: Path, options: dict[str, Any]) -> StackedSource:
-    """Open the files of a folder, in the order of their names; hidden files and _SUCCESS do not
-    count."""
-    from stillspace.rows.sources.opening import SUFFIXES, open_source  # noqa: PLC0415
-
-    files = sorted(f for f in path.iterdir() if f.is_file() and f.name[0] not in "._")
-    strange = [f for f in files if f.suffix.lower() not in SUFFIXES]
-    if not files or strange:
-        what = f"holds {strange[0].name}, which has no known format" if strange else "has no files"
-        msg = f"{path} {what}; give a folder with the part files of one table."
-        raise DataFileError(msg)
-    return StackedSource([open_source(file, **options) for file in files], str(path))

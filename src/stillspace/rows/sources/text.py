@@ -11,7 +11,9 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -20,25 +22,24 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
+import pyarrow.parquet as pq
 
 from stillspace._checks import bytes_in_words
 from stillspace._typing import FloatArray, IntArray
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.dialect import Dialect, NoNumberError, sniffed
+from stillspace.rows.sources.dialect import MISSING, Dialect, NoNumberError, is_place, sniffed
 from stillspace.rows.sources.files import new_file
 
 __all__ = ["TextSource", "open_text", "to_parquet"]
 
-MISSING = ("", "na", "n/a", "nan", "null", "none")
-"""Cells that are missing, in small or capital letters."""
 _BLOCK = 1 << 22
 """Bytes that are parsed at a time."""
+_SAMPLE = 1 << 18
+"""Bytes that are looked at to find out the format."""
 _COLUMN = re.compile(r"column #(\d+)")
-
-
-def _null_values() -> list[str]:
-    words = ("".join(w) for m in MISSING for w in product(*((c, c.upper()) for c in m)))
-    return [padded for word in dict.fromkeys(words) for padded in (word, f" {word}")]
+_SPELLED = ("".join(w) for m in MISSING for w in product(*((c, c.upper()) for c in m)))
+_NULLS = [padded for word in dict.fromkeys(_SPELLED) for padded in (word, f" {word}")]
+"""Missing cells in small and capital letters, after a space or none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,53 +114,47 @@ def open_text(
         Called with the number of bytes that were read, and the size of the file.
     """
     path = _name_of(given)
-    if header is None and any(not _is_number(c) for c in (*(columns or ()), *drop, *texts)):
+    if header is None and any(not is_place(c) for c in (*(columns or ()), *drop, *texts)):
         header = True
-    with _Bytes.of(given, progress) as stream:
-        sample = stream.peek()
+    with _opened(given, progress) as stream:
         dialect = sniffed(
-            path, sample, delimiter, decimal, header, encoding, whole=stream.whole, hidden=hidden
+            path,
+            stream.sample,
+            delimiter,
+            decimal,
+            header,
+            encoding,
+            whole=stream.whole,
+            hidden=hidden,
         )
         chosen = _chosen(path, dialect, columns, drop, texts)
         if memory is not None and not hidden:
-            _check_size(path, stream.lines(sample), len(chosen), memory)
-        table = _parsed(path, stream, dialect, chosen, tuple(texts))
+            _check_size(path, stream.lines, len(chosen), memory)
+        kinds = {f"c{j}": pa.float64() for j in chosen}
+        kinds |= {f"c{dialect.place(path, text)}": pa.string() for text in texts}
+        table = _parsed(path, stream, dialect, kinds)
     return _source(path, table, dialect, chosen, tuple(texts))
 
 
-def to_parquet(
-    path: str | os.PathLike[str], target: str | os.PathLike[str], **options: Any
-) -> Path:
+def to_parquet(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Path:
     """Write the numbers of a text file as Parquet, a part at a time; nothing is overwritten.
 
-    `options` are those of `open_text`, but for `texts`. Columns without names are numbered.
+    Columns without names are numbered.
     """
-    new = Path(target)
-    with new_file(new) as temporary:
-        _streamed(os.fspath(path), temporary, options)
-    return new
-
-
-def _streamed(path: str, temporary: Path, options: dict[str, Any]) -> None:
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    facts = {name: options.get(name) for name in ("delimiter", "decimal", "header", "encoding")}
-    columns, drop = options.get("columns"), options.get("drop", ())
-    if facts["header"] is None and any(not _is_number(c) for c in (*(columns or ()), *drop)):
-        facts["header"] = True
-    with _Bytes.of(path, None) as stream:
-        sample = stream.peek()
-        dialect = sniffed(path, sample, **facts, whole=stream.whole, hidden=False)
-        chosen = _chosen(path, dialect, columns, drop, ())
+    new, name = Path(target), os.fspath(path)
+    with new_file(new) as temporary, _opened(path) as stream:
+        dialect = sniffed(name, stream.sample, whole=stream.whole)
+        chosen = _chosen(name, dialect, None, (), ())
         names = dialect.names or [str(j + 1) for j in range(dialect.n_columns)]
-        names = [names[j] for j in chosen]
-        schema = pa.schema([(name, pa.float64()) for name in names])
+        kinds = {f"c{j}": pa.float64() for j in chosen}
+        schema = pa.schema([(names[j], pa.float64()) for j in chosen])
         with pq.ParquetWriter(temporary, schema) as writer:
             try:
-                for batch in pc.open_csv(stream.arrow(), **_options(path, dialect, chosen, ())):
-                    writer.write_batch(batch.rename_columns(names))
+                for batch in pc.open_csv(stream.cells, **_options(dialect, kinds)):
+                    writer.write_batch(batch.rename_columns(schema.names))
             except (pa.ArrowInvalid, UnicodeDecodeError, EOFError) as error:
-                raise _error(path, dialect, str(error)) from None
+                raise _error(name, dialect, str(error)) from None
+    return new
 
 
 def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
@@ -167,22 +162,17 @@ def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
     needed = 2 * 8 * lines * columns
     if needed > memory:
         words, bound = bytes_in_words(needed), bytes_in_words(memory)
-        msg = (
+        raise DataFileError(
             f"{path} is a text file, which is read into memory as a whole; it would take about "
             f"{words}, and memory is {bound}: write it as Parquet by stillspace convert {path} "
             "NEW.parquet, or give more memory."
         )
-        raise DataFileError(msg)
 
 
 def _name_of(given: str | os.PathLike[str] | IO[bytes]) -> str:
     if isinstance(given, str | os.PathLike):
         return os.fspath(given)
     return str(getattr(given, "name", "The input"))
-
-
-def _is_number(column: str) -> bool:
-    return column.isascii() and column.isdecimal()
 
 
 def _source(
@@ -216,41 +206,26 @@ def _chosen(
         asked = [dialect.place(path, column) for column in columns]
     chosen = [j for j in dict.fromkeys(asked) if j not in out]
     if len(chosen) < 2:
-        msg = (
+        raise DataFileError(
             f"{path} has {len(chosen)} column{'s' if len(chosen) != 1 else ''} to read; at least "
             "two are needed (is the delimiter right?)."
         )
-        raise DataFileError(msg)
     return chosen
 
 
-def _parsed(
-    path: str, stream: _Bytes, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
-) -> Any:
-    """Return the table of chosen columns, then the texts; every error is one of ours."""
+def _parsed(path: str, stream: _Stream, dialect: Dialect, kinds: dict[str, Any]) -> Any:
+    """Return the table of these columns; every error is one of ours."""
     try:
-        return pc.read_csv(stream.arrow(), **_options(path, dialect, chosen, texts))
+        return pc.read_csv(stream.cells, **_options(dialect, kinds))
     except (pa.ArrowInvalid, UnicodeDecodeError, OSError, EOFError) as error:
         text = str(error)
     if "Empty CSV file" in text:
-        kinds = _kinds(path, dialect, chosen, texts)
         return pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
     raise _error(path, dialect, text)
 
 
-def _kinds(
-    path: str, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
-) -> dict[str, Any]:
-    """Return the types of the columns to read: the numbers, then the texts."""
-    words = [dialect.place(path, text) for text in texts]
-    return {f"c{j}": pa.float64() for j in chosen} | {f"c{j}": pa.string() for j in words}
-
-
-def _options(
-    path: str, dialect: Dialect, chosen: list[int], texts: tuple[str, ...]
-) -> dict[str, Any]:
-    """Return how pyarrow is to read the file."""
-    kinds = _kinds(path, dialect, chosen, texts)
+def _options(dialect: Dialect, kinds: dict[str, Any]) -> dict[str, Any]:
+    """Return how pyarrow is to read columns of these types."""
     return {
         "read_options": pc.ReadOptions(
             column_names=[f"c{j}" for j in range(dialect.n_columns)],
@@ -264,7 +239,7 @@ def _options(
         "convert_options": pc.ConvertOptions(
             column_types=kinds,
             include_columns=list(kinds),
-            null_values=_null_values(),
+            null_values=_NULLS,
             decimal_point=dialect.decimal,
         ),
     }
@@ -289,81 +264,56 @@ def _error(path: str, dialect: Dialect, text: str) -> DataFileError:
     return DataFileError(msg)
 
 
-class _Bytes(io.RawIOBase):
-    """The bytes of a file, counted while they are read; .gz is unpacked behind it."""
+class _Counted(io.RawIOBase):
+    """The bytes of a file, counted while they are read."""
 
-    def __init__(self, raw: IO[bytes], packed: bool, size: int, close: bool) -> None:
-        self._raw, self._size, self._close = raw, size, close
-        self._packed = packed
-        self._ahead = b""
-        self._done = self._sampled = 0
-        self.whole = False
-        self.progress: Callable[[int, int], None] | None = None
-
-    @classmethod
-    def of(
-        cls, given: str | os.PathLike[str] | IO[bytes], progress: Callable[[int, int], None] | None
-    ) -> _Bytes:
-        packed = _name_of(given).lower().endswith(".gz")
-        if isinstance(given, str | os.PathLike):
-            made = cls(open(given, "rb"), packed, os.path.getsize(given), True)  # noqa: SIM115
-        else:
-            made = cls(given, packed, 0, False)
-        made.progress = progress
-        return made
+    def __init__(self, raw: IO[bytes], size: int, progress: Callable[[int, int], None]) -> None:
+        self._raw, self._size, self._progress = raw, size, progress
+        self._done = 0
 
     def readable(self) -> bool:
-        """Yes: pyarrow asks."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes that were looked at first, then those of the file."""
-        if self._ahead:
-            part, self._ahead = self._ahead[: len(buffer)], self._ahead[len(buffer) :]
-        else:
-            part = self._raw.read(len(buffer)) or b""
-            self._done += len(part)
-            if self.progress is not None:
-                self.progress(min(self._done, self._size or self._done), self._size or self._done)
+        part = self._raw.read(len(buffer)) or b""
+        self._done += len(part)
+        self._progress(min(self._done, self._size or self._done), self._size or self._done)
         buffer[: len(part)] = part
         return len(part)
 
-    def peek(self) -> bytes:
-        """Return the first bytes, unpacked, and leave them to be read again."""
-        self._ahead = self._raw.read(_SAMPLE) or b""
-        self._done += len(self._ahead)
-        self._sampled = len(self._ahead)
-        if not self._packed:
-            self.whole = len(self._ahead) < _SAMPLE
-            return self._ahead
-        import zlib  # noqa: PLC0415
 
-        try:
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A text file whose first bytes were looked at."""
+
+    cells: Any
+    """What pyarrow reads from, from the first byte on; .gz is unpacked."""
+    sample: bytes
+    """The first bytes, unpacked."""
+    whole: bool
+    """Whether the sample is all that there is."""
+    lines: float
+    """About how many lines the file has, by the first ones."""
+
+
+@contextmanager
+def _opened(given: Any, progress: Callable[[int, int], None] | None = None) -> Iterator[_Stream]:
+    """Look at the first bytes of a file, and leave them to be read again."""
+    is_path, name = isinstance(given, str | os.PathLike), _name_of(given)
+    size = os.path.getsize(given) if is_path else 0
+    with open(given, "rb") if is_path else nullcontext(given) as raw:
+        stream = io.BufferedReader(_Counted(raw, size, progress or (lambda *_: None)), _SAMPLE)
+        ahead = sample = stream.peek()
+        cells: Any = pa.PythonFile(stream, mode="r")
+        used = len(ahead)
+        if name.lower().endswith(".gz"):
             unpacked = zlib.decompressobj(31)
-            found = unpacked.decompress(self._ahead, _SAMPLE)
-            self._sampled -= len(unpacked.unconsumed_tail)
-        except zlib.error:
-            name = getattr(self._raw, "name", "The file")
-            msg = f"{name} ends in .gz and is not packed by gzip; rename it, or pack it again."
-            raise DataFileError(msg) from None
-        self.whole = len(self._ahead) < _SAMPLE and len(found) < _SAMPLE
-        return found
-
-    def lines(self, sample: bytes) -> float:
-        """Return about how many lines the file has, by the first ones."""
-        return sample.count(b"\n") * self._size / max(self._sampled, 1)
-
-    def arrow(self) -> Any:
-        """Return what pyarrow reads from."""
-        opened = pa.PythonFile(self, mode="r")
-        return pa.CompressedInputStream(opened, "gzip") if self._packed else opened
-
-    def close(self) -> None:
-        """Close the file, if it was opened here."""
-        if self._close:
-            self._raw.close()
-        super().close()
-
-
-_SAMPLE = 1 << 18
-"""Bytes that are looked at to find out the format."""
+            try:
+                sample = unpacked.decompress(ahead, _SAMPLE)
+            except zlib.error:
+                msg = f"{name} ends in .gz and is not packed by gzip; rename it, or pack it again."
+                raise DataFileError(msg) from None
+            used -= len(unpacked.unconsumed_tail)
+            cells = pa.CompressedInputStream(cells, "gzip")
+        whole = max(len(ahead), len(sample)) < _SAMPLE
+        yield _Stream(cells, sample, whole, sample.count(b"\n") * size / max(used, 1))

@@ -9,7 +9,7 @@ from typing import Any
 import zarr
 
 from stillspace.exceptions import DataFileError
-from stillspace.rows.sources.chunked import ArraySource, CsrSource
+from stillspace.rows.sources.chunked import ArraySource, CsrSource, source_of
 
 
 def open_zarr(path: str | os.PathLike[str], *, key: str | None = None) -> ArraySource | CsrSource:
@@ -32,14 +32,10 @@ def open_zarr_handle(handle: Any, *, key: str | None = None) -> ArraySource | Cs
 
 def _source(found: Any, where: str, key: str | None) -> ArraySource | CsrSource:
     again = partial(open_zarr, where, key=key) if where else None
-    part = found
     if isinstance(found, zarr.Group) and (key is not None or "indptr" not in found):
         name = "X" if key is None else key
         if name not in found:
             where = where or "The Zarr group"
-            msg = f"{where} has no {name!r}; name one of its arrays by FILE::KEY."
-            raise DataFileError(msg)
-        part = found[name]
-    if isinstance(part, zarr.Group):
-        return CsrSource(part, "sparse rows of Zarr", where, again)
-    return ArraySource(part, "Zarr array", where, again)
+            raise DataFileError(f"{where} has no {name!r}; name one of its arrays by FILE::KEY.")
+        found = found[name]
+    return source_of(found, "Zarr", where, again)
