@@ -5,15 +5,13 @@ import pytest
 from scipy import sparse
 
 from stillspace._frozen import FrozenArray
-from stillspace.parts.queries import Glad, GladCost, SecondMoment
-from stillspace.parts.queries.columns import ColumnCounts
+from stillspace.parts.queries import ColumnCounts, Glad, IncompleteRows, SecondMoment
 from stillspace.rows import (
     Affine,
     Caps,
     ChosenRows,
     Clip,
     Fill,
-    Holes,
     LeaveOut,
     Lengths,
     MemoryRows,
@@ -60,7 +58,6 @@ def views(rng, D):
         (Without(affine, halfspace(D)), affine, Fill(basis(rng, D, 2)), Sphere()),
         (affine, Fill(basis(rng, D, 2), weighed=True), Sphere()),
         (Without(affine, halfspace(D)), affine, Fill(basis(rng, D, 3), weighed=True), Clip(1.5)),
-        (affine, Holes()),
     ]
 
 
@@ -69,7 +66,7 @@ def halfspace(D):
     return Caps(FrozenArray.of(np.eye(D)[:, :1]), FrozenArray.of([0.5]))
 
 
-@pytest.mark.parametrize("k", range(16))
+@pytest.mark.parametrize("k", range(15))
 @pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
 def test_a_replaced_row_replaces_one_mapped_row(rng, k, kind):
     """The lemma of docs/privacy.md: all other mapped rows keep their bits."""
@@ -301,24 +298,28 @@ def test_missing_cells_are_filled_by_least_squares(rng, kind):
         np.testing.assert_allclose(np.linalg.norm(sphered, axis=1), lengths, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["f64", "f32", "csr"])
-def test_holes_tell_which_rows_have_a_missing_cell(rng, kind):
-    X = rng.standard_normal((3000, 5))
-    X[rng.random(X.shape) < 0.1] = np.nan
-    X[rng.random(X.shape) < 0.1] = 0.1
-    X[7] = [np.inf, 1.0, 1.0, 1.0, 1.0]
-    make = {"f64": np.asarray, "f32": np.float32, "csr": sparse.csr_matrix}[kind]
-    for affine, empty in (
-        (Affine.of(holes=True), np.isnan(X)),
-        (Affine.of(np.ones(5), missing=0.1), X == 0.1),
-        (Affine.of(np.ones(5), np.full(5, 2.0), 0.1, holes=True), np.isnan(X) | (X == 0.1)),
+@pytest.mark.parametrize("kind", ["f64", "f32", "f64 by columns", "int8", "csr"])
+def test_rows_with_a_missing_cell_are_counted(rng, kind):
+    """Of all rows and of chosen ones; a row counts once, however many of its cells are missing."""
+    X = rng.integers(-3, 4, (3000, 5)).astype(float)
+    if kind != "int8":
+        X[rng.random(X.shape) < 0.1] = np.nan
+        X[rng.random(X.shape) < 0.1] = 0.1
+        X[7] = [np.inf, 1.0, 1.0, 1.0, -np.inf]
+    make = {
+        "f64": np.asarray, "f32": np.float32, "f64 by columns": np.asfortranarray,
+        "int8": np.int8, "csr": sparse.csr_matrix,
+    }[kind]  # fmt: skip
+    code = 3.0 if kind == "int8" else 0.1
+    rows, chosen = MemoryRows.of(make(X)), np.sort(rng.permutation(3000)[:900])
+    for query, empty in (
+        (IncompleteRows(5), np.isnan(X)),
+        (IncompleteRows(5, code, holes=False), code == X),
+        (IncompleteRows(5, code), np.isnan(X) | (code == X)),
     ):
-        rows = through_view(MemoryRows.of(make(X)), checked_view((affine, Holes())))
-        assert rows.bounded
-        assert rows.n_columns == width((affine, Holes()), 5) == 1
-        assert np.array_equal(rows.sphered()[:, 0], empty.any(axis=1).astype(float))
-        total = rows.add(GladCost(1, 1), np.zeros((1, 1)), None)
-        assert float(total) == empty.any(axis=1).sum()
+        found = empty.any(axis=1)
+        assert float(rows.add(query, NOWHERE, None)) == found.sum()
+        assert float(rows.add(query, NOWHERE, chosen)) == found[chosen].sum()
 
 
 def test_filling_is_total_and_leaves_complete_rows_their_bits(rng):
@@ -387,12 +388,6 @@ def test_what_a_fill_refuses_does_not_depend_on_the_rows(rng, hole):
         (affine, fill, Pairs(), Sphere()),
         (affine, fill),
         (fill, Sphere()),
-        (Holes(),),
-        (affine, Holes(), Sphere()),
-        (affine, Holes(), LeaveOut(0.5)),
-        (affine, fill, Holes()),
-        (affine, Pairs(), Holes()),
-        (affine, Sphere(), Holes()),
     ):
         with pytest.raises(ValueError, match=r"no place here|must bound"):
             checked_view(view)

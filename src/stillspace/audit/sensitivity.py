@@ -122,6 +122,7 @@ def subjects(D: int, r: int) -> list[Subject]:
         Subject(queries.GeometricMedian(D), hard_rows.random_centre, r),
         Subject(queries.MedianCost(D), hard_rows.random_centre, r),
         Subject(queries.ColumnCounts.of(D, _EDGES, columns=(1, D - 1)), nowhere, r),
+        Subject(queries.IncompleteRows(D, missing=0.0), nowhere, r),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Rows with missing cells: filled from a basis, and told from complete ones."""
+"""Rows whose missing cells are filled from a basis."""
 
 from __future__ import annotations
 
@@ -9,18 +9,8 @@ from typing import Any
 import numpy as np
 
 from stillspace._typing import FloatArray, IntArray
-from stillspace.kernels import fill, jobs
-from stillspace.rows.stored import (
-    NO_INDEX,
-    Factors,
-    LoadedFirst,
-    Ones,
-    Scaling,
-    Stored,
-    row_numbers,
-    several,
-)
-from stillspace.rows.sums import Job, Layout, each
+from stillspace.kernels import fill
+from stillspace.rows.stored import Factors, LoadedFirst, Ones, Scaling, Stored, row_numbers
 
 LEAST_WEIGHT = 0.5
 """If rows are not shortened to their weights: the least weight of a row whose cells are filled."""
@@ -63,22 +53,3 @@ class FilledRows(LoadedFirst):
         weighed = self.weighed and not isinstance(factors, Ones)  # rows without a bound have ones
         cells = own.center, own.unit, own.missing, own.holes
         fill.fill_rows(X, *cells, self.V, least, weighed, some)
-
-
-def incomplete(source: Stored, scaling: Scaling) -> FloatArray:
-    """Return 1 for a row with a missing cell, 0 for another."""
-    n, D = source.shape
-    found, step, plain, ones = np.empty(n), several(D), Scaling.of(D), Ones(n)
-
-    def look(job: Job) -> None:
-        memory = np.empty((step, jobs.filled(D)))
-        for at in range(job[0], job[1], step):
-            X = memory[: min(step, job[1] - at)]
-            source.load(NO_INDEX, at, plain, ones, X)
-            cells = X[:, :D]
-            empty = (cells == scaling.missing) | (scaling.holes & np.isnan(cells))
-            found[at : at + len(X)] = empty.any(axis=1)
-
-    for _ in each(look, Layout.of(D, D).jobs(n)):
-        pass
-    return found

@@ -216,27 +216,8 @@ class Lengths:
         return "keep the length of each row alone"
 
 
-@dataclass(frozen=True, slots=True)
-class Holes:
-    """One column in place of the row: 1 if a cell of it is missing, else 0. It follows `Affine`."""
-
-    def __str__(self) -> str:
-        return "keep alone whether a cell is missing"
-
-
 RowMap: TypeAlias = (
-    Affine
-    | Fill
-    | Holes
-    | Pairs
-    | Sketch
-    | Sphere
-    | Clip
-    | LeaveOut
-    | Caps
-    | Without
-    | Project
-    | Lengths
+    Affine | Fill | Pairs | Sketch | Sphere | Clip | LeaveOut | Caps | Without | Project | Lengths
 )
 View: TypeAlias = tuple[RowMap, ...]
 
@@ -265,9 +246,6 @@ def checked_view(view: View) -> View:
             after = view[place + 1 : place + 2]
             allowed = place > 0 and isinstance(view[place - 1], Affine)
             allowed = allowed and len(after) == 1 and isinstance(after[0], BOUNDS)
-        elif isinstance(row_map, Holes):  # a number in [0, 1], of which nothing else is made
-            allowed = place == len(view) - 1 and isinstance(view[place - 1], Affine)
-            bounded = begun = True
         elif isinstance(row_map, BOUNDS):
             allowed, bounded, begun = not bounded, True, True
         elif isinstance(row_map, Project):
@@ -327,7 +305,7 @@ def paired(view: View) -> bool:
 def bounded(view: View) -> bool:
     """Whether rows behind a view have length at most 1, if they had no bound before it."""
     last = [m for m in view if not isinstance(m, LeaveOut | Caps)][-1:]
-    return any(isinstance(row_map, (*BOUNDS, Lengths, Holes)) for row_map in last)
+    return any(isinstance(row_map, (*BOUNDS, Lengths)) for row_map in last)
 
 
 def width(view: View, columns: int) -> int:
@@ -337,6 +315,6 @@ def width(view: View, columns: int) -> int:
             columns = row_map.n_components
         elif isinstance(row_map, Project):
             columns = row_map.basis.shape[1]
-        elif isinstance(row_map, Lengths | Holes):
+        elif isinstance(row_map, Lengths):
             columns = 1
     return columns

@@ -15,14 +15,13 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jobs import Runs, Span, filled
 from stillspace.kernels.measuring import Measure
 from stillspace.kernels.storage import NORM_WORK, inverse_norms
-from stillspace.rows.filled import FilledRows, incomplete
+from stillspace.rows.filled import FilledRows
 from stillspace.rows.maps import (
     BLOCK_CELLS,
     Affine,
     Caps,
     Clip,
     Fill,
-    Holes,
     LeaveOut,
     Lengths,
     Project,
@@ -140,9 +139,8 @@ class MemoryRows:
             return self.only(self._kept(row_map))
         if isinstance(row_map, Without | Fill):
             return self._emptied(row_map) if isinstance(row_map, Without) else self._filled(row_map)
-        if isinstance(row_map, Lengths | Holes):
-            holes, raw = isinstance(row_map, Holes), (self._source, self._scaling)
-            return MemoryRows((incomplete(*raw) if holes else levels(self._factors[:]))[None])
+        if isinstance(row_map, Lengths):
+            return MemoryRows(levels(self._factors[:])[None])
         return self._like(source=self._narrowed(row_map), bounded=False)
 
     def _narrowed(self, row_map: RowMap) -> Stored:

@@ -41,14 +41,14 @@ from stillspace.parts.queries import (
     Curvature,
     CurvatureMatrix,
     Glad,
-    GladCost,
+    IncompleteRows,
     Query,
     SecondMoment,
 )
 from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import Allowance, Answer, Ask, Outcome
 from stillspace.plans.ledger import ALL
-from stillspace.rows.maps import Affine, Holes
+from stillspace.rows.maps import Affine
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,9 @@ class DampedNewton:
             return self._look.ask(state.look)
         if isinstance(state, Counting):
             assert self.affine is not None
-            count = GladCost(1, 1), self.rule.holes_share  # the distance of a number to zero
-            return Ask(np.zeros((1, 1)), (count,), (self.affine, Holes()), whole=True)
+            missing, holes = self.affine.missing, self.affine.holes
+            count = IncompleteRows(self.D, missing, holes), self.rule.holes_share
+            return Ask(np.empty((0, 0)), (count,), whole=True)
         screening = state.screening
         if isinstance(state, TopUp | LastMoment):
             return screening.ask(np.empty((0, 0)), (SecondMoment(self.D), state.share))

@@ -15,7 +15,7 @@ from stillspace.parts.queries.base import (
     UNIT_ROUNDOFF,
     Query,
 )
-from stillspace.parts.queries.columns import ColumnCounts
+from stillspace.parts.queries.columns import ColumnCounts, IncompleteRows
 from stillspace.parts.queries.distances import (
     DistanceCounts,
     GeometricMedian,
@@ -59,6 +59,7 @@ __all__ = [
     "GeometricMedian",
     "Glad",
     "GladCost",
+    "IncompleteRows",
     "IrlsPower",
     "Joint",
     "MedianCost",

@@ -1,4 +1,4 @@
-"""How the cells of each column lie: one histogram per column, all of them in one release."""
+"""What raw cells tell: one histogram per column, and how many rows have a missing cell."""
 
 from __future__ import annotations
 
@@ -103,6 +103,41 @@ class ColumnCounts(Blockwise):
         """Add the terms of rows (b, D) as they are stored: no cell is converted or copied."""
         code = nan if self.missing is None else self.missing
         count_cells(X, np.array(self.columns, dtype=np.int64), self.data, code, out)
+
+    def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
+        return released, None
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteRows(Blockwise):
+    """How many rows have a missing cell. A row adds 0 or 1, exactly, so both bounds are 1.
+
+    Rows are *raw*, as for `ColumnCounts`.
+    """
+
+    D: int
+    missing: float | None = None
+    """The public code of a missing cell, if there is one."""
+    holes: bool = True
+    """Whether NaN is a missing cell."""
+    name: ClassVar[str] = "count of rows with missing cells"
+    needs_bound: ClassVar[bool] = False
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0
+    term_error: ClassVar[float] = 0.0
+
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:  # noqa: ARG002
+        self.add_cells(XT.T, out)
+
+    def add_cells(self, X: AnyArray, out: FloatArray) -> None:
+        """Add the terms of rows (b, D) as they are stored."""
+        empty = np.zeros(len(X), dtype=np.bool_)
+        # most tables have no NaN, which the largest number of a block tells
+        if self.holes and X.dtype.kind == "f" and np.isnan(X.max(initial=-inf)):
+            empty |= np.isnan(X).any(axis=1)
+        if self.missing is not None:
+            empty |= np.equal(X, self.missing).any(axis=1)
+        out += np.count_nonzero(empty)
 
     def unpack(self, released: FloatArray) -> tuple[FloatArray, float | None]:
         return released, None
