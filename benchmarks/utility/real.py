@@ -33,7 +33,7 @@ from benchmarks.utility.table_fits import (
     RobustFit,
     TableFit,
 )
-from benchmarks.utility.tables_real import DEVELOPMENT, SET_ASIDE, UNSEEN, load
+from benchmarks.utility.tables_real import CSV, DEVELOPMENT, SET_ASIDE, UNSEEN, load
 from benchmarks.utility.vary import Change
 from stillspace.privacy import mu_from_budget
 
@@ -63,6 +63,7 @@ class Seeds:
 
 WHOLE, QUICK = Seeds(), Seeds(1, 1, 1, 1, 1, 3)
 OF_UNSEEN = Seeds(default=2, units=2)
+OF_FOLDER = Seeds(default=3, planted=3)
 MOST_UNSEEN_ROWS = 20_000
 
 
@@ -163,6 +164,16 @@ def all_cells(parts: Sequence[str], seeds: Seeds, quick: bool) -> dict[str, list
     return {part: cells() for part, cells in made.items() if part in parts or not parts}
 
 
+def folder_cells(folder: Path) -> dict[str, list[Any]]:
+    """Return what is asked of the CSV files in a folder: private fits, and robust ones of ours."""
+    tables = [f"{CSV}/{path.resolve()}" for path in sorted(folder.glob("*.csv"))]
+    robust = [RobustFit(table, "RobustPCA", ROBUST_ASKED) for table in tables]
+    return {
+        "unseen": list(private_cells(tables, OF_FOLDER, (1.0, 4.0), MOST_UNSEEN_ROWS)),
+        "robust set aside": robust,
+    }
+
+
 PARTS = (
     "development", "set aside", "unseen", "others", "curve", "robust", "robust set aside", "drawn",
 )  # fmt: skip
@@ -190,7 +201,10 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
     seeds = QUICK if options.quick else WHOLE
     store = Store(options.cache / "real")
-    parts = all_cells(options.part, seeds, options.quick)
+    if options.folder is None:
+        parts = all_cells(options.part, seeds, options.quick)
+    else:
+        parts = folder_cells(options.folder)
     if options.vary:
         parts = {part: changed(cells, options.vary) for part, cells in parts.items()}
     cells = [cell for part in parts.values() for cell in part]
@@ -229,6 +243,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two tables, about a minute")
     parser.add_argument("--part", choices=PARTS, action="append", default=[], help="one part only")
     parser.add_argument(
+        "--folder", type=Path, help="CSV files with a header, in place of the tables of all parts"
+    )
+    parser.add_argument(
         "--write", action="store_true", help="write real.json, real.png and the page's section"
     )
     parser.add_argument("--json", type=Path, action="append", default=[], metavar="PATH")
@@ -251,8 +268,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             Change.of(options.vary)
         except ValueError:
             parser.error(f"--vary names a constant, like NewtonRule.cut=4, not {options.vary!r}.")
-    if options.write and (options.quick or options.part or options.vary):
-        parser.error("--write needs all parts as they are: leave out --quick, --part and --vary.")
+    if options.write and (options.quick or options.part or options.vary or options.folder):
+        parser.error("--write needs all parts as they are: give no other option that chooses.")
     return options
 
 

@@ -24,6 +24,7 @@ PROSE = """\
 ```sh
 python -m benchmarks.utility.real --write        # also a part of `make utility`
 python -m benchmarks.utility.real --quick        # two tables
+python -m benchmarks.utility.real --folder DIR   # the same figures for CSV files of your own
 ```
 
 ![Captured share against κ, and d² with bad rows](real.png)

@@ -141,6 +141,8 @@ MOST_ROWS = 60_000
 """Of larger tables a fixed random choice of this many rows is taken."""
 MOST_MISSING = 0.2
 """Columns with a larger share of missing cells are dropped before incomplete rows are."""
+CSV = "csv"
+"""In place of a package: the item is the path of a CSV file with a header."""
 NOT_MEASURED = ("rownames", "id", "year", "sample_num")
 """Columns with such a name, or a name that ends in `_id` or `.id`, are identifiers or years."""
 
@@ -179,6 +181,10 @@ def load(package: str, item: str) -> RealTable:
 
 
 def _frame(package: str, item: str) -> Any:
+    if package == CSV:
+        import pandas as pd  # noqa: PLC0415
+
+        return pd.read_csv(item)
     if package == "statsmodels":
         from statsmodels import datasets  # noqa: PLC0415
 
