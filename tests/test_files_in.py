@@ -160,7 +160,7 @@ WRONG = {
     "no archive.npz": (b"PK nothing", [], "write the file again"),
     "unknown.xlsx": (b"PK", [], "save the table as .csv, .parquet or .npy"),
     "no ending": (b"1,2\n3,4\n", [], "save the table as .csv, .parquet or .npy"),
-    "no arrow.feather": (b"", [], "no readable Arrow file; write the file again"),
+    "no arrow.feather": (b"", [], "not a readable Arrow file; write the file again"),
     "no rows.csv": (b"a,b,c\n", [], "has 0 rows; a fit needs at least two"),
     "one row.csv": (b"a,b,c\n1,2,3\n", [], "has 1 row; a fit needs at least two"),
     "thousands.csv": (b'a,b\n"1,000",2\n', [], "repair the file"),

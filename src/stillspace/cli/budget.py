@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stillspace.privacy import Budget
 
 budget = typer.Typer(
-    help="A ledger: what all fits on one data set may give away together.",
+    help="A ledger: it limits the privacy loss of all fits on one data set together.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -27,10 +27,10 @@ _BAR = 40
 @budget.command()
 @command
 def create(
-    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to make.")],
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
     *,
-    epsilon: Annotated[float, typer.Option(help="Of all fits together.")],
-    delta: Annotated[float, typer.Option(help="Of all fits together; far below 1/n.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of all fits together.")],
+    delta: Annotated[float, typer.Option(help="δ of all fits together; far below 1/n.")],
     kind: Annotated[
         str, typer.Option(help="gaussian: fits that read all rows; renyi: stochastic ones too.")
     ] = "gaussian",
@@ -41,7 +41,7 @@ def create(
         str, typer.Option(help="replace-one or add-or-remove-one.")
     ] = "replace-one",
     rows_per_person: Annotated[
-        int, typer.Option(help="Protect people who own up to this many rows.")
+        int, typer.Option(help="Largest number of rows that belong to one person.")
     ] = 1,
 ) -> None:
     """Make a new ledger. Its terms never change.
@@ -65,7 +65,7 @@ def create(
 def show(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
     head: Annotated[
-        str, typer.Option(help="A head noted earlier: check that nothing up to it is gone.")
+        str, typer.Option(help="A head noted earlier: check that no entry up to it was removed.")
     ] = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -117,7 +117,9 @@ def verify(
 @command
 def export(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
-    file: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.json", help="To write.")],
+    file: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE.json", help="The file to write.")
+    ],
 ) -> None:
     """Write terms and entries, with each fit's own guarantee, as JSON: public facts only.
 

@@ -46,18 +46,18 @@ def fit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep every answer here, so that the same command goes on if it is killed; a "
-            "private fit needs --budget.",
+            help="Store every answer in this file, so that the same command can continue after a "
+            "crash; a private fit needs --budget.",
         ),
     ] = None,
     without_privacy: Annotated[
         bool,
         typer.Option(
-            "--without-privacy", help="Fit RobustPCA: robust, but the model may give rows away."
+            "--without-privacy", help="Fit RobustPCA: robust, but the model may reveal rows."
         ),
     ] = False,
     algorithm: Annotated[
-        str, typer.Option(help="A named algorithm; a wrong name lists them.")
+        str, typer.Option(help="Name of the algorithm; a wrong name lists all names.")
     ] = "auto",
     n_iter: Annotated[
         int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
@@ -105,7 +105,7 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     if journal is not None and private.budget is None and not without_privacy:
-        raise ValueError("--journal needs --budget: the ledger counts what was published.")
+        raise ValueError("--journal needs --budget, because a ledger must count what is published.")
     centers = ("auto", "pairs", "median") if without_privacy else _CENTERS
     found_center = words_or_numbers("--center", center, centers)
     scales = ("auto", "mad") if without_privacy else ("auto", "private")
@@ -189,7 +189,7 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
     if model.suffix != ".npz":
         raise ValueError(f"--out must end in .npz, got {model.name!r}.")
     if not model.parent.is_dir():
-        raise ValueError(f"The folder {model.parent} is not there; make it first.")
+        raise ValueError(f"The folder {model.parent} does not exist; create it first.")
     if model.exists() and (model.is_dir() or (file.exists() and model.samefile(file))):
         raise ValueError(f"{model} cannot be the model file: it is a folder or the data itself.")
     check_new(model, force)

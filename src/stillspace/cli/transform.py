@@ -68,7 +68,7 @@ def _write(target: Path, scores: Any, texts: dict[str, list[str]]) -> None:
     buffer = io.BytesIO()
     if target.suffix == ".npy":
         if texts:
-            msg = "A .npy file holds numbers alone; use .csv or .parquet with --id and --label."
+            msg = "A .npy file holds only numbers; use .csv or .parquet with --id and --label."
             raise ValueError(msg)
         np.save(buffer, scores, allow_pickle=False)
     else:
