@@ -149,7 +149,7 @@ WRONG = {
     "latin.csv": ("a,größe\n1,2\n".encode("latin-1"), [], "give --encoding, such as latin-1"),
     "no encoding.csv": (b"a,b\n1,2\n", ["--encoding", "klingon"], "no encoding 'klingon'"),
     "zeros.csv": (b"a,b\n1,\x00\n", [], "give a CSV, Parquet or NumPy file"),
-    "not packed.csv.gz": (b"a,b\n1,2\n", [], "rename it, or pack it again"),
+    "not packed.csv.gz": (b"a,b\n1,2\n", [], "rename it, or compress it again"),
     "cut off.csv.gz": (CUT_OFF, [], "save it as CSV"),
     "two marks.csv": (b"a;b\n1,5;2\n", ["--delimiter", ",", "--decimal", ","], "cannot both be"),
     "no such column.csv": (b"a,b,c\n1,2,3\n", ["--drop", "d"], "has no column 'd'; give a name"),
