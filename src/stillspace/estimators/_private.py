@@ -326,7 +326,7 @@ class PrivateEstimator(SubspaceEstimator):
             "system)",
             "not covered: what was done to the table before the fit, such as scaling by means of "
             "the same rows",
-            "not covered: scores of private rows (transform shows the rows that it is given)",
+            "not covered: scores of private rows (transform reveals the rows that it is given)",
             *self._other_fits(),
             "not covered: the time that the fit took",
         ]
