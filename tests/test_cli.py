@@ -310,13 +310,13 @@ def test_an_unwritable_folder_is_found_before_the_fit(
     # The tests may run as root, who may write anywhere.
     monkeypatch.setattr("stillspace._files.open", read_only, raising=False)
     monkeypatch.setattr(fit_module, "_fitted", never)
-    assert_refused(fit(table), "Nothing can be written to", code=1)
+    assert_refused(fit(table), "is not writable", code=1)
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder closed even to root")
 def test_a_folder_that_is_closed_to_all(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_module, "_fitted", never)
-    assert_refused(fit(table, "--out", "/proc/self/m.npz"), "Nothing can be written", code=1)
+    assert_refused(fit(table, "--out", "/proc/self/m.npz"), "is not writable", code=1)
 
 
 def test_a_model_that_cannot_be_stored_is_rescued(

@@ -90,11 +90,12 @@ def audit(
     ] = None,
     key: CheckKey = None,
 ) -> None:
-    """Attack a privacy claim and say how much of it an adversary can reach.
+    """Attack a private algorithm, and print the largest epsilon that the attack can prove.
 
-    Runs the algorithm many times on one of two made-up neighbouring tables and guesses which. A
-    bound above the claim refutes it; one below proves nothing, but near it leaves little room.
-    Of a model file the plan is run, on made-up rows: the rows of the fit are not needed.
+    The audit runs the algorithm many times on one of two simulated neighbouring tables, and guesses
+    which table it was. A bound above the claim refutes the claim. A bound below the claim proves
+    nothing, but a bound near the claim shows that the claim is nearly tight. For a model file, the
+    audit runs the stored plan on simulated rows; the rows of the fit are not needed.
 
     \b
     Examples:

@@ -44,7 +44,7 @@ def create(
         int, typer.Option(help="Largest number of rows that belong to one person.")
     ] = 1,
 ) -> None:
-    """Make a new ledger. Its terms never change.
+    """Create a new ledger. Its terms never change.
 
     \b
     Example:
@@ -53,11 +53,13 @@ def create(
     from stillspace.privacy import Budget  # noqa: PLC0415  (SciPy; --help need not wait)
 
     if ledger.exists():
-        raise ValueError(f"{ledger} exists; a ledger's terms never change: use another file.")
+        raise ValueError(
+            f"{ledger} exists already, and a ledger's terms never change; use another file."
+        )
     facts: dict[str, Any] = {"kind": kind, "orders": order or None}
     facts |= {"neighboring_relation": relation, "rows_per_person": rows_per_person}
     made = Budget(ledger, epsilon, delta, mode="create", **facts)
-    say("Made:", str(made))
+    say("Created:", str(made))
 
 
 @budget.command()
@@ -109,7 +111,7 @@ def verify(
 
     found = Budget(ledger)
     found.verify(head)
-    what = "The chain is whole" if not head else "The chain is whole and holds the given head"
+    what = "The chain is complete" if not head else "The chain is complete and holds the given head"
     say("Verified:", f"{what}: {len(found.entries())} entries, head {found.head() or 'none yet'}.")
 
 

@@ -90,8 +90,8 @@ def fit(
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
-    The columns are brought to one centre and one unit first, privately, unless you give --center
-    or --scale. A missing cell sits at the centre.
+    First every column is centred and scaled, privately, unless you give --center or --scale. Later
+    steps fill missing cells from the subspace; before, they are at the centre.
 
     \b
     Examples:
@@ -147,9 +147,9 @@ def _check_promise(private: PrivateOptions, without_privacy: bool) -> None:
         raise ValueError("Give --epsilon, the privacy loss to spend, or --without-privacy.")
     if without_privacy and private != PrivateOptions():
         raise ValueError(
-            "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups, --summary "
-            "and --label-value."
+            "--without-privacy promises nothing, so it takes no option of a private fit; leave out "
+            "--epsilon, --delta, --relation, --public-size, --rows-per-person, --budget, --radius, "
+            "--sketch, --groups, --summary and --label-value."
         )
 
 
@@ -191,12 +191,12 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
     if not model.parent.is_dir():
         raise ValueError(f"The folder {model.parent} does not exist; create it first.")
     if model.exists() and (model.is_dir() or (file.exists() and model.samefile(file))):
-        raise ValueError(f"{model} cannot be the model file: it is a folder or the data itself.")
+        raise ValueError(f"--out must be a new file, but {model} is a folder or the data itself.")
     check_new(model, force)
     try:
         check_writable(model)
     except OSError as error:
-        msg = f"Nothing can be written to {model.parent}: {error.strerror}."
+        msg = f"The folder {model.parent} is not writable ({error.strerror}); choose another --out."
         raise OSError(error.errno, msg) from error
 
 

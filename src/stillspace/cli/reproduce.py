@@ -81,7 +81,7 @@ def reproduce(
 ) -> None:
     """Run experiments of the paper: as printed, corrected, at an honest budget, and by our default.
 
-    Finished parts are kept in DIR/cells: a run that was interrupted goes on where it was.
+    Finished parts are stored in DIR/cells: an interrupted run continues where it stopped.
 
     \b
     Example:
