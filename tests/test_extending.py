@@ -376,7 +376,7 @@ def test_chosen_rows_are_a_table_of_their_own():
         (
             lambda rows: rows.through(Affine.of(np.ones(6))),
             ValueError,
-            "centred or scaled already",
+            "already centred or scaled",
         ),
         (lambda rows: MemoryRows.of(DATA.X[:, :1]), ValueError, "n_columns of the rows must be"),
         (lambda rows: MemoryRows.of(DATA.X[:1]), ValueError, "n_rows of the rows must be"),

@@ -96,7 +96,7 @@ def test_missing_cells_of_a_file(tmp_path, table, monkeypatch):
     got, want = diagnose(fit, path), diagnose(fit, holes)
     assert np.array_equal(got.orthogonal_distance, want.orthogonal_distance)
     monkeypatch.setattr("stillspace.estimators._files.COPIES", 2**30)
-    with pytest.warns(UserWarning, match="sit at the centre"):
+    with pytest.warns(UserWarning, match="are set to the centre"):
         coded = RobustPCA(2).fit(path)
     as_code = holes.fillna(-9.0)
     want = RobustPCA(2, missing_code=-9.0).fit(as_code)
