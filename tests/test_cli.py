@@ -171,7 +171,7 @@ def test_warnings_are_one_line_and_do_not_stop_the_fit(table: Path) -> None:
             ["--scale", "pairs"],
             "--scale must be auto, private, none, one number, or one per column with commas",
         ),
-        (["--summary", "variance"], "'scores', 'scree', 'certificate', got 'variance'"),
+        (["--summary", "variance"], "'certificate' without repetition, got 'variance'"),
         (["--scale", "0"], "The numbers of --scale must be positive and finite, got '0'."),
         (["--delimiter", "::"], "--delimiter must be one character"),
     ],
