@@ -171,7 +171,7 @@ def test_warnings_are_one_line_and_do_not_stop_the_fit(table: Path) -> None:
             ["--scale", "pairs"],
             "--scale must be auto, private, none, one number, or one per column with commas",
         ),
-        (["--summary", "variance"], "'scores', 'scree', 'certificate', got 'variance'"),
+        (["--summary", "variance"], "'certificate' without repetition, got 'variance'"),
         (["--scale", "0"], "The numbers of --scale must be positive and finite, got '0'."),
         (["--delimiter", "::"], "--delimiter must be one character"),
     ],
@@ -291,7 +291,7 @@ def test_the_data_are_never_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("out", "sentence"),
-    [("none/m.npz", "is not there; make it first"), ("m.csv", "must end in .npz")],
+    [("none/m.npz", "does not exist; create it first"), ("m.csv", "must end in .npz")],
 )
 def test_a_wrong_out_is_refused(table: Path, out: str, sentence: str) -> None:
     assert_refused(fit(table, "--out", table.parent / out), sentence)
@@ -310,13 +310,13 @@ def test_an_unwritable_folder_is_found_before_the_fit(
     # The tests may run as root, who may write anywhere.
     monkeypatch.setattr("stillspace._files.open", read_only, raising=False)
     monkeypatch.setattr(fit_module, "_fitted", never)
-    assert_refused(fit(table), "Nothing can be written to", code=1)
+    assert_refused(fit(table), "is not writable", code=1)
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder closed even to root")
 def test_a_folder_that_is_closed_to_all(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_module, "_fitted", never)
-    assert_refused(fit(table, "--out", "/proc/self/m.npz"), "Nothing can be written", code=1)
+    assert_refused(fit(table, "--out", "/proc/self/m.npz"), "is not writable", code=1)
 
 
 def test_a_model_that_cannot_be_stored_is_rescued(
@@ -411,13 +411,13 @@ SECRET = "Xanadu4711"
         (f"a,b\n1,2\n3,{SECRET}\n", ["--header"], "A cell of column 'b' in"),
         (f"{SECRET},Kubla\n1,x\n", [], "A cell of column 2 in"),
         (f"{SECRET},b\n1,x\n", ["--no-header"], "A cell of column 1 in"),
-        (f"1,{SECRET}\n1,2\n", [], "could be names or data: give --header or --no-header"),
+        (f"1,{SECRET}\n1,2\n", [], "could be names or data; give --header or --no-header"),
         (f"{SECRET},{SECRET}\n1,2\n", [], "could be names or data"),
         (",a,b\n0,1,2\n", [], "could be names or data"),
         (f"a,b\n1,2\n3,{SECRET}\n", ["--columns", "a,c"], "has no column 'c'"),
         ("a,b\n1,2\n1,2,4711\n", [], "do not all have the same number of cells"),
         ("a,b\n1_0,2\n", [], "A cell of column 1"),
-        ("a,b\n1,\x002\n", [], "is no text file (it holds zero bytes)"),
+        ("a,b\n1,\x002\n", [], "is not a text file (it holds zero bytes)"),
         (f'a,b\n1,"{SECRET * 20_000}"\n', [], "A cell of column 2"),
     ],
 )
@@ -459,7 +459,7 @@ def test_other_bytes_are_not_text(tmp_path: Path) -> None:
 
 
 def test_a_missing_table(tmp_path: Path) -> None:
-    assert_refused(fit(tmp_path / "none.csv"), "is not there; check the path")
+    assert_refused(fit(tmp_path / "none.csv"), "does not exist; check the path")
     assert_refused(fit(tmp_path), "", code=1)
 
 

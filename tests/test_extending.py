@@ -376,7 +376,7 @@ def test_chosen_rows_are_a_table_of_their_own():
         (
             lambda rows: rows.through(Affine.of(np.ones(6))),
             ValueError,
-            "centred or scaled already",
+            "already centred or scaled",
         ),
         (lambda rows: MemoryRows.of(DATA.X[:, :1]), ValueError, "n_columns of the rows must be"),
         (lambda rows: MemoryRows.of(DATA.X[:1]), ValueError, "n_rows of the rows must be"),
@@ -398,7 +398,7 @@ def test_longer_chains_behind_a_row_map_are_refused_too():
 
 
 def test_rows_show_no_cell_and_have_no_names():
-    with pytest.raises(ValueError, match="Rows show no cell"):
+    with pytest.raises(ValueError, match="which Rows do not allow"):
         PrivatePCA(2, nonfinite="raise", center=None).fit(MemoryRows.of(DATA.X))
     pandas = pytest.importorskip("pandas")
     est = PrivatePCA(2, center=None).fit(pandas.DataFrame(DATA.X, columns=list("abcdef")))
@@ -411,7 +411,7 @@ def test_only_private_fits_take_rows():
     rows = MemoryRows.of(DATA.X)
     est = PrivatePCA(2, center=None).fit(rows)
     for call in (RobustPCA(2).fit, est.transform, est.inverse_transform):
-        with pytest.raises(TypeError, match="MemoryRows are Rows, which the private estimators"):
+        with pytest.raises(TypeError, match="MemoryRows are Rows, which only the fit"):
             call(rows)
 
 
@@ -424,10 +424,10 @@ class Shaped:
 def test_a_shape_alone_is_no_table_and_costs_nothing(tmp_path):
     budget = Budget(tmp_path / "ledger", 3.0, 1e-5)
     for estimator in (PrivateRobustPCA, PrivatePCA):
-        with pytest.raises(TypeError, match="A Shaped has a shape, but"):
+        with pytest.raises(TypeError, match=r"X must be an array, .* got a Shaped"):
             estimator(2, delta=1e-6, budget=budget).fit(Shaped())
     assert budget.entries() == ()
-    with pytest.raises(TypeError, match="A Shaped has a shape, but"):
+    with pytest.raises(TypeError, match=r"X must be an array, .* got a Shaped"):
         RobustPCA(2).fit(Shaped())
 
 

@@ -98,7 +98,7 @@ def test_summary_has_what_a_reader_needs(private, robust):
     text = robust.summary()
     assert f"{robust.explained_variance_[0]:.3g}" in text
     assert f"{robust.explained_variance_[0]:.3g}" in robust._repr_html_()
-    assert "none is promised" in robust._repr_html_()
+    assert "no guarantee" in robust._repr_html_()
     text = private.summary()
     assert private.route_.partition("; ")[0] in text
     assert private.error_meaning_ in text

@@ -113,7 +113,7 @@ def checked_words(name: str, value: Any, allowed: Collection[str]) -> tuple[str,
         typed = wrong and isinstance(value, list | tuple) and isinstance(wrong[0], str)
         got = described(wrong[0]) if typed else described(value)
         known = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name} must hold different ones of {known}, got {got}.")
+        raise ValueError(f"{name} must be chosen from {known} without repetition, got {got}.")
     return words
 
 

@@ -334,7 +334,7 @@ def test_what_cannot_tell_its_shape_is_refused(budget):
         def __array__(self, dtype=None, copy=None):
             raise AssertionError("read")
 
-    with pytest.raises(TypeError, match="shape of a Mystery cannot be told"):
+    with pytest.raises(TypeError, match="shape of a Mystery is not known"):
         PrivatePCA(2, budget=budget, center=None).fit(Mystery())
     assert budget.entries() == ()
 

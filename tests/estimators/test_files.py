@@ -96,7 +96,7 @@ def test_missing_cells_of_a_file(tmp_path, table, monkeypatch):
     got, want = diagnose(fit, path), diagnose(fit, holes)
     assert np.array_equal(got.orthogonal_distance, want.orthogonal_distance)
     monkeypatch.setattr("stillspace.estimators._files.COPIES", 2**30)
-    with pytest.warns(UserWarning, match="sit at the centre"):
+    with pytest.warns(UserWarning, match="are set to the centre"):
         coded = RobustPCA(2).fit(path)
     as_code = holes.fillna(-9.0)
     want = RobustPCA(2, missing_code=-9.0).fit(as_code)
@@ -139,11 +139,11 @@ def test_too_little_memory_is_refused_before_the_charge(tmp_path):
 
 def test_names_and_numbers_of_columns_are_compared(path, table):
     fit = RobustPCA(2).fit(path)
-    with pytest.raises(ValueError, match="do not have the names"):
+    with pytest.raises(ValueError, match="differ from those of the fit"):
         fit.transform(open_source(path, columns=[f"c{j}" for j in reversed(range(D))]))
     with pytest.raises(ValueError, match=r"X has 2 features, but RobustPCA is expecting 8"):
         fit.transform(open_source(path, columns=["c0", "c1"]))
-    with pytest.warns(UserWarning, match="The fit has names of columns and X has none"):
+    with pytest.warns(UserWarning, match="The fit has column names, but X has none"):
         fit.transform(path.with_suffix(".npy"))
 
 

@@ -182,5 +182,5 @@ def test_wrong_ranges_are_refused(bounds, words, table):
 
 
 def test_ranges_without_a_private_unit_are_refused(table):
-    with pytest.raises(ValueError, match="leave them out"):
+    with pytest.raises(ValueError, match="leave bounds out"):
         PrivateRobustPCA(2, center=None, bounds=np.tile([0.0, 1.0], (6, 1))).fit(table[0])

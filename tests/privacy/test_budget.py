@@ -306,7 +306,7 @@ def test_bad_terms_make_no_file(path, options, words):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(BudgetError, match=r"folder .* is not there"):
+    with pytest.raises(BudgetError, match=r"folder .* does not exist"):
         Budget(tmp_path / "no" / "ledger.db", 3, 1e-5)
 
 
@@ -442,7 +442,7 @@ def test_a_head_kept_elsewhere_shows_an_older_copy(path, budget):
     path.write_bytes(older)
     reopened = Budget(path)
     reopened.verify()  # whole in itself
-    with pytest.raises(BudgetError, match="not the one that had this head, or lost entries"):
+    with pytest.raises(BudgetError, match="another ledger, or it lost entries"):
         reopened.verify(head)
 
 

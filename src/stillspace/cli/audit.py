@@ -26,7 +26,7 @@ class ClaimOptions:
     rows: Annotated[int | None, typer.Option(help="Rows of the audited fit. Default 2000.")] = None
     features: Annotated[int | None, typer.Option(help="Number of columns. Default 2.")] = None
     components: Annotated[
-        int | None, typer.Option("--components", "-r", help="Of the subspace. Default 1.")
+        int | None, typer.Option("--components", "-r", help="Dimension of the subspace. Default 1.")
     ] = None
     n_iter: Annotated[int | None, typer.Option(help="Number of iterations.")] = None
     batch_size: Annotated[int | None, typer.Option(help="Rows per step, if sampled.")] = None
@@ -64,7 +64,7 @@ def audit(
     *,
     options: ClaimOptions,
     adversary: Annotated[
-        str, typer.Option(help="white-box, last-iterate or components: what is seen.")
+        str, typer.Option(help="What the attacker sees: white-box, last-iterate or components.")
     ] = "white-box",
     bound: Annotated[
         list[str] | None,
@@ -72,11 +72,15 @@ def audit(
     ] = None,
     runs: Annotated[
         int | None,
-        typer.Option(help="More runs, a sharper bound. Default 2000; 400 for a model."),
+        typer.Option(
+            help="Number of runs; more give a sharper bound. Default 2000, 400 for a model."
+        ),
     ] = None,
     canaries: Annotated[int, typer.Option(help="Coins per run; several need --bound one-run.")] = 1,
-    confidence: Annotated[float, typer.Option(help="Of all bounds together.")] = 0.95,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.")] = 1,
+    confidence: Annotated[
+        float, typer.Option(help="Confidence level of all bounds together.")
+    ] = 0.95,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Number of processes.")] = 1,
     picture: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE.png", help="Draw the trade-off.")
     ] = None,
@@ -86,11 +90,12 @@ def audit(
     ] = None,
     key: CheckKey = None,
 ) -> None:
-    """Attack a privacy claim and say how much of it an adversary can reach.
+    """Attack a private algorithm, and print the largest epsilon that the attack can prove.
 
-    Runs the algorithm many times on one of two made-up neighbouring tables and guesses which. A
-    bound above the claim refutes it; one below proves nothing, but near it leaves little room.
-    Of a model file the plan is run, on made-up rows: the rows of the fit are not needed.
+    The audit runs the algorithm many times on one of two simulated neighbouring tables, and guesses
+    which table it was. A bound above the claim refutes the claim. A bound below the claim proves
+    nothing, but a bound near the claim shows that the claim is nearly tight. For a model file, the
+    audit runs the stored plan on simulated rows; the rows of the fit are not needed.
 
     \b
     Examples:
@@ -107,7 +112,7 @@ def audit(
     else:
         plan, claim = _of_algorithm(target, options, key)
     if next(plan.releases(), None) is None:
-        msg = "An audit sees Gaussian releases; 'ptr' has none: audit it as a function in Python."
+        msg = "An audit needs Gaussian releases; 'ptr' has none. Audit it as a function in Python."
         raise ValueError(msg)
     from stillspace.audit import audit as attack  # noqa: PLC0415  (--help need not wait)
 
@@ -180,8 +185,8 @@ def _of_model(
 
     model: Any = loaded(path, key)
     if not model.privacy_.private:
-        raise ValueError(f"{path} promises no privacy, so that there is no claim to attack.")
+        raise ValueError(f"{path} is not a private model, so there is no claim to audit.")
     if getattr(model, "plan_", None) is None:
-        msg = f"{path} holds no plan (format 2, or parts of your own); fit it again to audit it."
+        msg = f"{path} holds no plan (format 2, or custom parts); fit it again to audit it."
         raise ValueError(msg)
     return model.plan_, {"claim": model.privacy_}

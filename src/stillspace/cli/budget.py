@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stillspace.privacy import Budget
 
 budget = typer.Typer(
-    help="A ledger: what all fits on one data set may give away together.",
+    help="A ledger: it limits the privacy loss of all fits on one data set together.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -27,10 +27,10 @@ _BAR = 40
 @budget.command()
 @command
 def create(
-    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to make.")],
+    ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The file to create.")],
     *,
-    epsilon: Annotated[float, typer.Option(help="Of all fits together.")],
-    delta: Annotated[float, typer.Option(help="Of all fits together; far below 1/n.")],
+    epsilon: Annotated[float, typer.Option(help="Privacy loss of all fits together.")],
+    delta: Annotated[float, typer.Option(help="δ of all fits together; far below 1/n.")],
     kind: Annotated[
         str, typer.Option(help="gaussian: fits that read all rows; renyi: stochastic ones too.")
     ] = "gaussian",
@@ -41,10 +41,10 @@ def create(
         str, typer.Option(help="replace-one or add-or-remove-one.")
     ] = "replace-one",
     rows_per_person: Annotated[
-        int, typer.Option(help="Protect people who own up to this many rows.")
+        int, typer.Option(help="Largest number of rows that belong to one person.")
     ] = 1,
 ) -> None:
-    """Make a new ledger. Its terms never change.
+    """Create a new ledger. Its terms never change.
 
     \b
     Example:
@@ -53,11 +53,13 @@ def create(
     from stillspace.privacy import Budget  # noqa: PLC0415  (SciPy; --help need not wait)
 
     if ledger.exists():
-        raise ValueError(f"{ledger} exists; a ledger's terms never change: use another file.")
+        raise ValueError(
+            f"{ledger} exists already, and a ledger's terms never change; use another file."
+        )
     facts: dict[str, Any] = {"kind": kind, "orders": order or None}
     facts |= {"neighboring_relation": relation, "rows_per_person": rows_per_person}
     made = Budget(ledger, epsilon, delta, mode="create", **facts)
-    say("Made:", str(made))
+    say("Created:", str(made))
 
 
 @budget.command()
@@ -65,7 +67,7 @@ def create(
 def show(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
     head: Annotated[
-        str, typer.Option(help="A head noted earlier: check that nothing up to it is gone.")
+        str, typer.Option(help="A head noted earlier: check that no entry up to it was removed.")
     ] = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -109,7 +111,7 @@ def verify(
 
     found = Budget(ledger)
     found.verify(head)
-    what = "The chain is whole" if not head else "The chain is whole and holds the given head"
+    what = "The chain is complete" if not head else "The chain is complete and holds the given head"
     say("Verified:", f"{what}: {len(found.entries())} entries, head {found.head() or 'none yet'}.")
 
 
@@ -117,7 +119,9 @@ def verify(
 @command
 def export(
     ledger: Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger's file.")],
-    file: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.json", help="To write.")],
+    file: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE.json", help="The file to write.")
+    ],
 ) -> None:
     """Write terms and entries, with each fit's own guarantee, as JSON: public facts only.
 

@@ -26,7 +26,7 @@ def convert(
 ) -> None:
     """Rewrite a file so that single rows can be read: .bed to .bed, text to Parquet.
 
-    A PLINK .bed file gets individuals as rows and takes as much space again. The columns of a
+    A PLINK .bed file gets individuals as rows; the new file has the same size. The columns of a
     text file must be numbers. Nothing is overwritten.
 
     \b

@@ -44,20 +44,20 @@ class TableOptions:
         str | None, typer.Option("--id", help="The column that names a person. It is left out.")
     ] = None
     label: Annotated[
-        str | None, typer.Option(help="A column that says what a row is. It is left out.")
+        str | None, typer.Option(help="A column with labels of the rows. It is left out.")
     ] = None
     header: Annotated[
         bool | None,
         typer.Option(
             "--header/--no-header",
-            help="Does the first line hold names? Default: look at it, and keep no name.",
+            help="Does the first line hold names? Default: guess from the file, and keep no name.",
         ),
     ] = None
     delimiter: Annotated[
-        str | None, typer.Option(help="Between cells; 'tab' for tabulators. Default: look.")
+        str | None, typer.Option(help="The character between cells, or 'tab'. Default: guess.")
     ] = None
     decimal: Annotated[
-        str | None, typer.Option(help="Decimal mark, . or a comma. Default: look.")
+        str | None, typer.Option(help="Decimal mark: . or a comma. Default: guess.")
     ] = None
     encoding: Annotated[
         str | None, typer.Option(help="Such as latin-1. Default: UTF-8, or what the file says.")
@@ -117,7 +117,7 @@ def _split(words: Sequence[str]) -> tuple[str, ...]:
 def check_there(file: Path) -> None:
     """Refuse a file that is not there; a folder of parts and standard input are allowed."""
     if str(file) != STDIN and not file.exists() and not Path(str(file).split("::")[0]).exists():
-        raise ValueError(f"{file} is not there; check the path.")
+        raise ValueError(f"{file} does not exist; check the path.")
 
 
 def read_table(file: Path, asked: Format, *, hidden: bool = False) -> ReadTable:
@@ -207,7 +207,7 @@ def _arrow(file: Path, asked: Format) -> ReadTable:
     try:
         data = ds.dataset(file, format=kind)
     except (pa.ArrowException, OSError):
-        msg = f"{file} is no readable {format_name} file; write the file again."
+        msg = f"{file} is not a readable {format_name} file; write the file again."
         raise DataFileError(msg) from None
     names = list(data.schema.names)
     chosen = [names[j] for j in _chosen(asked, names, len(names), file)]
@@ -274,7 +274,7 @@ def _npz(file: Path) -> Any:
             names = stored.files
             found = stored["X" if "X" in names else names[0]] if names else np.zeros(0)
     except (OSError, ValueError, zipfile.BadZipFile, EOFError):
-        msg = f"{file} is no readable NumPy archive of numbers; write the file again."
+        msg = f"{file} is not a readable NumPy archive of numbers; write the file again."
         raise DataFileError(msg) from None
     if "about" in names:
         raise DataFileError(f"{file} is a model file, not a table; give the rows.")

@@ -22,7 +22,7 @@ def demo(
     ] = 0,
     as_json: JsonFlag = False,
 ) -> None:
-    """Fit made-up rows, three in ten of them wrong, with and without privacy; draw what happens.
+    """Fit simulated rows with and without privacy; three in ten rows are wrong. Draw the result.
 
     \b
     Example:

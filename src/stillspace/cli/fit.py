@@ -46,18 +46,18 @@ def fit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep every answer here, so that the same command goes on if it is killed; a "
-            "private fit needs --budget.",
+            help="Store every answer in this file, so that the same command can continue after a "
+            "crash; a private fit needs --budget.",
         ),
     ] = None,
     without_privacy: Annotated[
         bool,
         typer.Option(
-            "--without-privacy", help="Fit RobustPCA: robust, but the model may give rows away."
+            "--without-privacy", help="Fit RobustPCA: robust, but the model may reveal rows."
         ),
     ] = False,
     algorithm: Annotated[
-        str, typer.Option(help="A named algorithm; a wrong name lists them.")
+        str, typer.Option(help="Name of the algorithm; a wrong name lists all names.")
     ] = "auto",
     n_iter: Annotated[
         int | None, typer.Option(help="Number of iterations (with --without-privacy, the most).")
@@ -90,8 +90,8 @@ def fit(
 ) -> None:
     """Fit a subspace to a table of numbers, with differential privacy, and store it.
 
-    The columns are brought to one centre and one unit first, privately, unless you give --center
-    or --scale. A missing cell sits at the centre.
+    First every column is centred and scaled, privately, unless you give --center or --scale. Later
+    steps fill missing cells from the subspace; before, they are at the centre.
 
     \b
     Examples:
@@ -105,7 +105,7 @@ def fit(
     check_count("--n-iter", n_iter)
     check_count("--batch-size", batch_size)
     if journal is not None and private.budget is None and not without_privacy:
-        raise ValueError("--journal needs --budget: the ledger counts what was published.")
+        raise ValueError("--journal needs --budget, because a ledger must count what is published.")
     centers = ("auto", "pairs", "median") if without_privacy else _CENTERS
     found_center = words_or_numbers("--center", center, centers)
     scales = ("auto", "mad") if without_privacy else ("auto", "private")
@@ -147,9 +147,9 @@ def _check_promise(private: PrivateOptions, without_privacy: bool) -> None:
         raise ValueError("Give --epsilon, the privacy loss to spend, or --without-privacy.")
     if without_privacy and private != PrivateOptions():
         raise ValueError(
-            "--without-privacy promises nothing: leave out --epsilon, --delta, --relation, "
-            "--public-size, --rows-per-person, --budget, --radius, --sketch, --groups, --summary "
-            "and --label-value."
+            "--without-privacy promises nothing, so it takes no option of a private fit; leave out "
+            "--epsilon, --delta, --relation, --public-size, --rows-per-person, --budget, --radius, "
+            "--sketch, --groups, --summary and --label-value."
         )
 
 
@@ -189,14 +189,14 @@ def _check_files(file: Path, model: Path, force: bool) -> None:
     if model.suffix != ".npz":
         raise ValueError(f"--out must end in .npz, got {model.name!r}.")
     if not model.parent.is_dir():
-        raise ValueError(f"The folder {model.parent} is not there; make it first.")
+        raise ValueError(f"The folder {model.parent} does not exist; create it first.")
     if model.exists() and (model.is_dir() or (file.exists() and model.samefile(file))):
-        raise ValueError(f"{model} cannot be the model file: it is a folder or the data itself.")
+        raise ValueError(f"--out must be a new file, but {model} is a folder or the data itself.")
     check_new(model, force)
     try:
         check_writable(model)
     except OSError as error:
-        msg = f"Nothing can be written to {model.parent}: {error.strerror}."
+        msg = f"The folder {model.parent} is not writable ({error.strerror}); choose another --out."
         raise OSError(error.errno, msg) from error
 
 

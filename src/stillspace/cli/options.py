@@ -35,7 +35,9 @@ class PrivateOptions:
 
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Privacy loss to spend on this fit; 1 is a usual strong choice."),
+        typer.Option(
+            help="Privacy loss of this fit: smaller is more private; 1 is a common choice."
+        ),
     ] = None
     delta: Annotated[
         float | None, typer.Option(help="Default: min(n^-1.5, 1e-6). Far below 1/n.")
@@ -48,7 +50,7 @@ class PrivateOptions:
         int | None, typer.Option(help="A public, rough number of rows, for add-or-remove-one.")
     ] = None
     rows_per_person: Annotated[
-        int, typer.Option(help="Protect people who own up to this many rows.")
+        int, typer.Option(help="Largest number of rows that belong to one person.")
     ] = 1
     budget: Annotated[
         Path | None,
@@ -57,8 +59,8 @@ class PrivateOptions:
     groups: Annotated[
         str,
         typer.Option(
-            help="leave-out takes groups of rows that sit together, away from the others, for "
-            "outliers; keep keeps all rows, for tables in which a group may be a real minority."
+            help="leave-out treats groups of rows that lie close together, away from the others, "
+            "as outliers; keep keeps all rows: use it if a group may be a real minority."
         ),
     ] = "leave-out"
     radius: Annotated[
@@ -106,7 +108,7 @@ def check_public_size(relation: str, public_size: int | None) -> None:
     if relation == "replace-one" and public_size is not None:
         raise ValueError(
             "--public-size is for --relation add-or-remove-one; under replace-one the number of "
-            "rows itself is public."
+            "rows itself is public, so leave it out."
         )
     if relation != "replace-one" and public_size is None:
         raise ValueError(

@@ -20,23 +20,26 @@ class GuessOptions:
     delta: Annotated[float | None, typer.Option(help="Default: min(n^-1.5, 1e-6).")] = None
     relation: Annotated[str, typer.Option(help="replace-one or add-or-remove-one.")] = "replace-one"
     inlier_share: Annotated[
-        float, typer.Option(help="Your guess of the share of rows near the subspace.")
+        float, typer.Option(help="Your guess of the share of inliers: rows near the subspace.")
     ] = 0.7
     inlier_noise: Annotated[
         float,
-        typer.Option(help="Your guess of how far these are off it, relative to their length."),
+        typer.Option(
+            help="Your guess of how far inliers lie off the subspace, relative to their length."
+        ),
     ] = 0.1
     inlier_anisotropy: Annotated[
         float,
         typer.Option(
-            help="Your guess of the largest over the smallest standard deviation of these within "
+            help="Your guess of the largest over the smallest standard deviation of inliers within "
             "the subspace: the weakest direction dominates the error."
         ),
     ] = 1.0
     known_units: Annotated[
         bool,
         typer.Option(
-            "--known-units", help="You will give --center and --scale, so no budget finds them."
+            "--known-units",
+            help="You will give --center and --scale, so no budget is spent on them.",
         ),
     ] = False
 
@@ -56,11 +59,11 @@ def plan(
         typer.Option(help="Memory for the fit, such as 1GB: it limits the sketch of wide rows."),
     ] = "1GB",
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the error over ε and over rows.")
+        Path | None, typer.Option(metavar="FILE.png", help="Plot the error over ε and over rows.")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the plan of a private fit and the error to expect; say when a budget is hopeless.
+    """Show the plan of a private fit and the error to expect, and say if the budget is too small.
 
     \b
     Example:
@@ -87,7 +90,7 @@ def plan(
     say("Expected:", str(found))
     say(
         "Without outliers:",
-        f"plain private PCA would have d² ≈ {found.pca_error:.2g}; outliers add a bias to it "
+        f"private PCA alone would have d² ≈ {found.pca_error:.2g}; outliers add a bias to it "
         "that no budget removes.",
     )
     if rows < features:

@@ -51,7 +51,7 @@ def reproduce(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same tables.")] = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes. Default: one a core.")
+        int | None, typer.Option(min=1, help="Number of processes. Default: one per core.")
     ] = None,
     redo: Annotated[
         str | None,
@@ -63,7 +63,9 @@ def reproduce(
             ),
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="At most so many runs per cell.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of runs per cell.")
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="Only these columns, with commas between. Default: all."),
@@ -79,7 +81,7 @@ def reproduce(
 ) -> None:
     """Run experiments of the paper: as printed, corrected, at an honest budget, and by our default.
 
-    Finished parts are kept in DIR/cells: a run that was interrupted goes on where it was.
+    Finished parts are stored in DIR/cells: an interrupted run continues where it stopped.
 
     \b
     Example:

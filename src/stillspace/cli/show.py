@@ -30,7 +30,7 @@ def loaded(path: Path, key: Path | None) -> Model:
     from stillspace.models import load_model  # noqa: PLC0415  (NumPy; --help need not wait)
 
     if not path.is_file():
-        raise ValueError(f"{path} is not there, or is no file.")
+        raise ValueError(f"{path} does not exist or is not a file; check the path.")
     try:
         with warnings.catch_warnings():
             # Parameters that the file could not hold matter for a new fit alone.
@@ -61,13 +61,13 @@ def _say_released(fitted: Any) -> None:
         say("Route:", fitted.route_.partition("; ")[0] + ".")
     if getattr(fitted, "sketch_", None) is not None:
         width = fitted.sketch_.n_components
-        say("Sketch:", f"the components live in a public projection to {width} columns.")
+        say("Sketch:", f"the components are directions in a public projection to {width} columns.")
     for name, words in released_words(fitted):
         say(f"{name.capitalize()}:", words)
     scree, score_map = getattr(fitted, "scree_", None), getattr(fitted, "score_map_", None)
     if scree is not None:
         values = ", ".join(f"{value:.3g}" for value in scree.values[:10])
-        say("Scree:", f"{values} (noise lifts a value by up to {scree.noise:.2g})")
+        say("Scree:", f"{values} (noise inflates a value by up to {scree.noise:.2g})")
     if score_map is not None:
         cells = " × ".join(map(str, score_map.maps[0][1].shape))
         cells = f"{len(score_map.maps)} times {cells}" if score_map.labels else cells
@@ -146,7 +146,7 @@ def show(model: ModelArgument, *, key: CheckKey = None, as_json: JsonFlag = Fals
 
 @command
 def key(
-    file: Annotated[Path, typer.Argument(metavar="KEY", help="The file to make.")],
+    file: Annotated[Path, typer.Argument(metavar="KEY", help="The file to create.")],
 ) -> None:
     """Make a key file, to sign model files with (fit --key) and to check them (show --key).
 
@@ -163,7 +163,7 @@ def key(
     try:
         make_key(file)
     except FileExistsError:
-        msg = f"{file} exists, and a key is never replaced; give another name."
+        msg = f"{file} exists already, and a key is never replaced; give another name."
         raise ValueError(msg) from None
     say("Key:", f"{file} (keep it secret, and keep a copy)")
 
@@ -224,6 +224,6 @@ def _audit(path: Path | None) -> dict[str, Any] | None:
     except (ValueError, KeyError, TypeError):
         whole = False
     if not whole:
-        msg = f"{path} is no audit; make one with stillspace audit MODEL.npz --json {path}."
+        msg = f"{path} is not an audit; create one with stillspace audit MODEL.npz --json {path}."
         raise DataFileError(msg)
     return dict(found)

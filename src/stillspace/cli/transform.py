@@ -33,7 +33,7 @@ def transform(
 ) -> None:
     """Write the scores of rows in the components of a model. Scores are not private.
 
-    The id and the label, if they are given, stand beside the scores.
+    The columns --id and --label, if you give them, are written beside the scores.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def _write(target: Path, scores: Any, texts: dict[str, list[str]]) -> None:
     buffer = io.BytesIO()
     if target.suffix == ".npy":
         if texts:
-            msg = "A .npy file holds numbers alone; use .csv or .parquet with --id and --label."
+            msg = "A .npy file holds only numbers; use .csv or .parquet with --id and --label."
             raise ValueError(msg)
         np.save(buffer, scores, allow_pickle=False)
     else:
@@ -84,11 +84,11 @@ def _write(target: Path, scores: Any, texts: dict[str, list[str]]) -> None:
 
 @command
 def check(data: DataFile, *, options: TableOptions, as_json: JsonFlag = False) -> None:
-    """Look at a file before a fit. What it prints is not private: do not publish it.
+    """Check a file before a fit. The output is not private: do not publish it.
 
-    It names columns that hold text, look like ids, are constant or have missing cells, and says
-    how a fit has to read the file. Choose the parameters of a private fit from public knowledge,
-    not from what is printed here.
+    The output lists columns that hold text, look like ids, are constant or have missing cells, and
+    the options with which a fit can read the file. Choose the parameters of a private fit from
+    public knowledge, not from this output.
 
     \b
     Examples:

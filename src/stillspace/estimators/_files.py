@@ -58,8 +58,8 @@ def check_table_shape(
         if length < fewest:
             shape = ("n", table.shape[1]) if hidden else table.shape
             msg = (
-                f"The table in a file has shape {shape}; at least {fewest} {unit}"
-                f"{'s are' if fewest > 1 else ' is'} needed."
+                f"The table in a file needs at least {fewest} {unit}{'s' if fewest > 1 else ''}, "
+                f"got shape {shape}."
             )
             raise ValueError(msg)
 
@@ -84,13 +84,13 @@ def _compare_names(estimator: BaseEstimator, table: RowTable) -> None:
     if fitted is None or table.names is None:
         if (fitted is None) != (table.names is None):
             one, other = ("X", "the fit") if fitted is None else ("The fit", "X")
-            msg = f"{one} has names of columns and {other} has none; the order of columns is used."
+            msg = f"{one} has column names, but {other} has none; columns are matched by order."
             warn(msg, UserWarning, stacklevel=5)
         return
     if tuple(fitted) != table.names:
         msg = (
-            "The columns of X do not have the names, or not the order, of the columns of the fit; "
-            "choose them by open_source(path, columns=[...])."
+            "The names of the columns of X, or their order, differ from those of the fit; choose "
+            "the columns by open_source(path, columns=[...])."
         )
         raise ValueError(msg)
 
@@ -182,7 +182,7 @@ def robust_table(table: RowTable, algorithm: str, code: float | None) -> tuple[A
     """
     facts = check_cells(table, algorithm)
     if facts.empty.any():
-        msg = "X has a column without any number; drop it."
+        msg = "X has a column without any number (all cells are missing); drop this column."
         raise ValueError(msg)
     if not facts.missing and not facts.extreme:
         return table, code
@@ -192,13 +192,13 @@ def robust_table(table: RowTable, algorithm: str, code: float | None) -> tuple[A
     needed = bytes_in_words(8 * table.shape[0] * table.shape[1] * COPIES)
     if facts.extreme:
         msg = (
-            f"The cells have an extreme magnitude ({facts.peak:.1g}): divide them by a public "
+            f"The cells are extremely large or small ({facts.peak:.1g}); divide them by a public "
             f"unit, or give memory of {needed} or more."
         )
         raise ValueError(msg)
     msg = (
-        "Missing cells of a table that does not fit into memory sit at the centre; to have them "
-        f"filled from rows alike, give memory of {needed} or more."
+        "The table does not fit into memory, so its missing cells are set to the centre; to fill "
+        f"them from similar rows, give memory of {needed} or more."
     )
     warn(msg, UserWarning, stacklevel=5)
     stand_in = MISSING if code is None else code

@@ -35,13 +35,13 @@ def check_private_journal(budget: Budget | None, algorithm: str) -> None:
     """Refuse a journal of a private fit that could not be resumed."""
     if budget is None:
         msg = (
-            "A private fit that keeps a journal needs a budget: its ledger counts what was "
-            "published, so that a fit that is resumed twice is charged twice. Give budget."
+            "A private fit with a journal needs a budget: its ledger counts what was published, so "
+            "that a fit that is resumed twice is charged twice. Pass budget."
         )
         raise NotAccountedError(msg)
     if algorithm == "ptr":
         msg = (
-            "algorithm='ptr' has one answer, at its end, so there is nothing to resume; leave "
+            "algorithm='ptr' releases one answer, at its end, so there is nothing to resume; leave "
             "journal out."
         )
         raise NotAccountedError(msg)
@@ -83,13 +83,13 @@ def _resumed(
     names = file.rights()
     if not names:
         if file.n_answers:
-            msg = f"The journal {file.path} does not say who paid for it; begin a new fit."
+            msg = f"The journal {file.path} does not say who paid for it; start a new fit."
             raise JournalError(msg)
         return _charged(file, budget, plan, charge)  # a run that ended before its charge
     right = budget.rights.find(names[-1])
     if right is None:
         msg = (
-            f"The ledger {budget.path} did not pay for the journal {file.path}; give the budget "
+            f"The ledger {budget.path} did not pay for the journal {file.path}; pass the budget "
             "that the fit was charged to."
         )
         raise JournalError(msg)
@@ -122,7 +122,7 @@ def robust_journal(path: str | None, plan: Plan) -> Journal | None:
 def _say_resumed(file: JournalFile) -> None:
     if file.n_answers:
         msg = (
-            f"{file.n_answers} answers come from the journal {file.path}; the rows are read for "
-            "the others alone."
+            f"{file.n_answers} answers come from the journal {file.path}; the rows are read only "
+            "for the remaining answers."
         )
         warn(msg, ResumedWarning, stacklevel=6)

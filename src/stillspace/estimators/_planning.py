@@ -123,7 +123,10 @@ def chosen_sketch(
         return None
     if type(sketch) is Sketch:  # a subclass might mix rows
         if sketch.n_features != D:
-            msg = f"The sketch is made for {sketch.n_features} columns; X has {D}."
+            msg = (
+                f"The sketch is made for {sketch.n_features} columns, but X has {D}; make a Sketch "
+                f"for {D} columns."
+            )
             raise ValueError(msg)
         return sketch
     if _is(sketch, "auto"):
@@ -178,9 +181,9 @@ def chosen_units(
         else f"kappa = mu * n / sqrt(columns) is {kappa:.3g}, and {needed:g} is needed"
     )
     msg = (
-        f"This table is too small to find center and scale privately ({reason}). So columns are "
-        "taken in their own units, around 0. If they have different units or offsets, give center "
-        "and scale as public numbers. If not, center=None and scale=None silence this warning."
+        f"This table is too small to find center and scale privately ({reason}). So the columns "
+        "keep their own units and offsets. If these differ, give center and scale as public "
+        "numbers. If not, center=None and scale=None silence this warning."
     )
     warn(msg, AsItIsWarning, stacklevel=5)
     return Units(None, None)
@@ -270,8 +273,8 @@ def _view(
     """Return what is done to a row, as far as it is known before the fit."""
     if pairs and est.neighboring_relation != "replace-one":
         msg = (
-            "center='pairs' is private under replace-one only (a row more would change all "
-            "pairs); use neighboring_relation='replace-one' or another centre."
+            "center='pairs' is private only under replace-one, because one additional row would "
+            "change all pairs; use neighboring_relation='replace-one' or another center."
         )
         raise NotAccountedError(msg)
     found = pairs or _is(est.center, "median") or _is(units.center, "private")
@@ -296,7 +299,10 @@ def _standardised(
     wanted = Standardised(_is(units.center, "private"), _is(units.scale, "private"), bounds)
     if not wanted.center and not wanted.scale:
         if bounds is not None and not (_is(est.center, "auto") and _is(est.scale, "auto")):
-            msg = "bounds help to find a private center or scale; leave them out."
+            msg = (
+                "bounds are only for center='private' or scale='private'; ask for one of these, or "
+                "leave bounds out."
+            )
             raise ValueError(msg)
         return None
     if pairs or sketch is not None or _is(est.center, "median"):
@@ -313,7 +319,7 @@ def _checked_radius(est: PrivateEstimator, sketch: Sketch | None) -> float | Non
     """Return the public bound on the centre's distance, if the centre is to be found."""
     if not _is(est.center, "median"):
         if est.radius is not None:
-            msg = "radius is for center='median'; leave it out."
+            msg = "radius is only for center='median'; ask for it, or leave radius out."
             raise ValueError(msg)
         return None
     if est.radius is None:
@@ -328,8 +334,8 @@ def _checked_radius(est: PrivateEstimator, sketch: Sketch | None) -> float | Non
         raise ValueError(msg)
     if sketch is not None:
         msg = (
-            "center='median' of so many columns would be noise alone; use center='pairs', a "
-            "public vector, or sketch=None."
+            "center='median' of this many columns would be nothing but noise; use center='pairs', "
+            "a public vector, or sketch=None."
         )
         raise ValueError(msg)
     return radius

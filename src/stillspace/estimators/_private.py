@@ -59,13 +59,14 @@ COLLAPSED = 0.95
 """Of the rows' second moment on the sphere: the share of one direction that calls for a word."""
 
 _COLLAPSED = (
-    "Nearly all rows point in one direction from the centre, so the other components rest on very "
-    "little. A column in large units or an unknown centre often causes this. Give center and "
-    "scale, or leave both at 'auto'."
+    "Nearly all rows point in one direction from the centre, so the other components are hardly "
+    "more than noise. A column in large units or an unknown centre often causes this. Give center "
+    "and scale, or leave both at 'auto'."
 )
 _LEFT_OUT = (
-    "About {:.1%} of the rows sit together, away from the others, and were left out as outliers; "
-    "if they are a real minority, fit with groups='keep', which keeps all rows. See left_out_."
+    "About {:.1%} of the rows lie close together, away from the others, and were left out as "
+    "outliers (see left_out_). If they are a real minority, fit with groups='keep', which keeps "
+    "all rows."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
@@ -165,7 +166,10 @@ class PrivateEstimator(SubspaceEstimator):
             share = sum(group.share for group in self.left_out_)
             warn(_LEFT_OUT.format(share), LeftOutWarning, stacklevel=3)
         if self.random_state is not None:
-            msg = "random_state seeds the noise: this fit is for experiments and promises nothing."
+            msg = (
+                "random_state seeds the noise, so this fit is for experiments only and has no "
+                "privacy guarantee; leave random_state out for a private fit."
+            )
             warn(msg, SeededNoiseWarning, stacklevel=3)
         return self
 
@@ -193,7 +197,7 @@ class PrivateEstimator(SubspaceEstimator):
         affine, moment = affine_of(result.view), result.moment
         if moment is None or affine.scale is not None or result.V.shape[1] < 2:
             return False
-        return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED)
+        return bool(np.linalg.eigvalsh(moment)[-1] >= COLLAPSED * np.trace(moment))
 
     @property
     def error_meaning_(self) -> str:
@@ -219,7 +223,10 @@ class PrivateEstimator(SubspaceEstimator):
         """The same as `center_`, under the name that scikit-learn's PCA gives it."""
         check_is_fitted(self)
         if isinstance(self.center, str) and self.center == "pairs":
-            msg = "With center='pairs' the centre cancels: this fit does not know a mean_."
+            msg = (
+                "This fit has no mean_: with center='pairs' the centre cancels. Use "
+                "center='private' or center='median' to release a centre."
+            )
             raise AttributeError(msg)
         return self.center_
 
@@ -229,8 +236,8 @@ class PrivateEstimator(SubspaceEstimator):
         check_is_fitted(self)
         if self.variances_ is None:
             msg = (
-                "This private fit does not know its explained variance, which would be a release "
-                'of its own: fit with summaries=("variances",) to buy it.'
+                "This private fit did not release its explained variance; fit with "
+                'summaries=("variances",), which costs a part of the budget.'
             )
             raise AttributeError(msg)
         return np.asarray(self.variances_)
@@ -239,7 +246,10 @@ class PrivateEstimator(SubspaceEstimator):
     def explained_variance_ratio_(self) -> FloatArray:
         """`explained_variance_` as a part of all variance: rows on the unit sphere have 1."""
         if getattr(self, "norm_bound", None) is not None:
-            msg = "With norm_bound the variance of all columns together is not released."
+            msg = (
+                "With norm_bound there is no explained_variance_ratio_, because the total variance "
+                "is not released; use explained_variance_."
+            )
             raise AttributeError(msg)
         return self.explained_variance_
 
@@ -316,7 +326,7 @@ class PrivateEstimator(SubspaceEstimator):
             "system)",
             "not covered: what was done to the table before the fit, such as scaling by means of "
             "the same rows",
-            "not covered: scores of private rows (transform shows the rows that it is given)",
+            "not covered: scores of private rows (transform reveals the rows that it is given)",
             *self._other_fits(),
             "not covered: the time that the fit took",
         ]

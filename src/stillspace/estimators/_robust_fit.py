@@ -188,7 +188,7 @@ def _checked_rank(sample: Sample) -> int:
     else:
         rank = int(np.linalg.matrix_rank(few, tol=_RANK_TOL * largest))
     if rank == 0 and not np.ptp(sample.rows, axis=0).any():
-        msg = "All rows of X are equal: they have no direction."
+        msg = "All rows of X are equal, so there is no direction to find; pass rows that differ."
         raise ValueError(msg)
     return rank
 

@@ -67,8 +67,8 @@ class GivenRows:
         kind = _inner(self.given)
         if isinstance(kind, MemoryRows) and kind.scaled:
             msg = (
-                "These rows are centred or scaled already; give them as they are, by "
-                "MemoryRows.of(X), and give center and scale to the estimator."
+                "These rows are already centred or scaled; pass the original rows, by "
+                "MemoryRows.of(X), and pass center and scale to the estimator."
             )
             raise ValueError(msg)
 
@@ -120,8 +120,8 @@ def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
     if stated_shape(X) is None:
         if charged:
             msg = (
-                f"the shape of a {type(X).__name__} cannot be told without reading it, and with a "
-                "budget nothing is read before it is charged; pass an array or a data frame."
+                f"The shape of a {type(X).__name__} is not known before it is read, and with a "
+                "budget nothing is read before the fit is charged; pass an array or a data frame."
             )
             raise TypeError(msg)
         X = as_array(X)
@@ -131,8 +131,8 @@ def source_of(X: Any, *, hidden: bool, finite: bool, charged: bool) -> Source:
 def _shape_of_rows(rows: Rows, hidden: bool, finite: bool) -> tuple[int, int]:
     if finite:
         msg = (
-            "nonfinite='raise' looks at every cell of an array, and Rows show no cell; use "
-            "nonfinite='zero', which counts rows that are not finite as zero rows."
+            "nonfinite='raise' must check every cell, which Rows do not allow; use "
+            "nonfinite='zero', which counts rows with NaN or infinite cells as zero rows."
         )
         raise ValueError(msg)
     n, D = rows.n_rows, checked_whole("n_columns of the rows", rows.n_columns, 2)

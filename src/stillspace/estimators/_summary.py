@@ -30,8 +30,8 @@ def _robust(fit: Any) -> Facts:
         ratio = fit.explained_variance_ratio_
         facts = [
             ("explained variance", numbers(fit.explained_variance_)),
-            ("as a part of all", f"{numbers(ratio)} (together {float(np.sum(ratio)):.1%})"),
-            ("noise across", f"{fit.noise_variance_:.3g} per direction"),
+            ("explained ratio", f"{numbers(ratio)} (together {float(np.sum(ratio)):.1%})"),
+            ("noise variance", f"{fit.noise_variance_:.3g} per direction across the subspace"),
         ]
     facts.append(("passes", str(fit.n_iter_)))
     facts.append(("converged", "yes" if fit.converged_ else "no"))
@@ -41,7 +41,7 @@ def _robust(fit: Any) -> Facts:
     doubt = fit._doubt() if hasattr(fit, "_prominence") else None
     if doubt is not None:
         facts.append(("doubt", doubt))
-    facts.append(("privacy", "none is promised: RobustPCA reads the rows as they are"))
+    facts.append(("privacy", "no guarantee: RobustPCA adds no noise"))
     return facts
 
 
@@ -71,7 +71,7 @@ def released_words(fit: Any) -> Facts:
         dropped = ", ".join(names[j] for j in fit.dropped_columns_)
         facts.append(("dropped columns", f"{dropped}: no scale could be found for them."))
     if getattr(fit, "pair_cut_", None) is not None:
-        words = f"Differences of two rows of length {fit.pair_cut_:.3g} and more were left out."
+        words = f"Pairs of rows whose difference is {fit.pair_cut_:.3g} or longer were left out."
         facts.append(("pairs", words))
     if getattr(fit, "variances_", None) is not None:
         facts.append(("variances", f"{numbers(fit.variances_)} along the components."))
@@ -80,7 +80,7 @@ def released_words(fit: Any) -> Facts:
         pairs = zip(QUANTILES, quantiles, strict=True)
         words = ", ".join(f"{100 * level:g} % within {value:.3g}" for level, value in pairs)
         hidden = "Not known: the noise hides all counts."
-        known = f"{words}; of rows of length 1 to the subspace."
+        known = f"Distances from the subspace, of rows scaled to length 1: {words}."
         facts.append(("distances", hidden if np.isnan(quantiles).any() else known))
     if getattr(fit, "certificate_", None) is not None:
         facts.append(("certificate", str(fit.certificate_)))

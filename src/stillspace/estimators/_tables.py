@@ -198,7 +198,7 @@ def checked_shape(X: Any, *, hidden: bool) -> tuple[int, int]:
     if hidden and _is_listed(X):
         msg = (
             "neighboring_relation='add-or-remove-one' keeps the number of rows secret, and a list "
-            "without rows does not tell its number of columns; pass a NumPy array or a data frame."
+            "without rows has no known number of columns; pass a NumPy array or a data frame."
         )
         raise ValueError(msg)
     shape = stated_shape(X) or ()
@@ -228,21 +228,21 @@ def check_kind(X: Any) -> None:
         return
     if isinstance(X, Rows):
         msg = (
-            f"{type(X).__name__} are Rows, which the private estimators alone take, and only in "
-            "fit; pass an array, a sparse matrix or a data frame."
+            f"{type(X).__name__} are Rows, which only the fit of a private estimator accepts; pass "
+            "an array, a sparse matrix or a data frame."
         )
         raise TypeError(msg)
     if stated_shape(X) is not None and not _is_array_like(X):
         msg = (
-            f"A {type(X).__name__} has a shape, but it is neither an array, a sparse matrix, a "
-            "data frame nor Rows; convert it to a NumPy array first."
+            f"X must be an array, a sparse matrix, a data frame or Rows, got a {type(X).__name__}; "
+            "convert it to a NumPy array first."
         )
         raise TypeError(msg)
     rows = X if isinstance(X, list | tuple) else ()
     if isinstance(X, np.ma.MaskedArray) or any(isinstance(row, np.ma.MaskedArray) for row in rows):
         msg = (
-            "X is a masked array, whose mask would be lost: put a number in the place of masked "
-            "cells with X.filled(code), and give missing_code=code."
+            "X is a masked array, whose mask would be lost; replace the masked cells by a number "
+            "with X.filled(code), and pass missing_code=code."
         )
         raise TypeError(msg)
     dtypes = getattr(X, "dtypes", None)  # of a data frame, one per column

@@ -59,7 +59,7 @@ def checked_vector(
         msg = f"{name} must hold {D} finite numbers, one per feature, got NaN or infinity."
         raise ValueError(msg)
     if positive and not (vector > 0.0).all():
-        msg = f"{name} must be positive in every feature."
+        msg = f"{name} must hold {D} positive numbers, one per feature; some are 0 or negative."
         raise ValueError(msg)
     return vector
 
@@ -89,12 +89,12 @@ def checked_budget(epsilon: Any, delta: Any, n: int) -> tuple[float, float]:
     epsilon = checked_epsilon(epsilon)
     delta = default_delta(n) if delta is None else checked_delta(delta)
     if epsilon > 20.0:
-        msg = f"epsilon={epsilon:g} is hardly a guarantee; values of at most a few are usual."
+        msg = f"epsilon={epsilon:g} is hardly a guarantee; usual values are between 0.1 and 3."
         warn(msg, PrivacyWarning, stacklevel=4)
     if delta >= 1.0 / n:
         msg = (
-            f"delta={delta:g} is at least 1/n = {1.0 / n:g}: that would allow publishing a "
-            "person's row; use a delta far below 1/n."
+            f"delta={delta:g} is at least 1/n = {1.0 / n:g}. So large a delta would even allow "
+            "publishing the row of one person; use a delta far below 1/n."
         )
         warn(msg, PrivacyWarning, stacklevel=4)
     return epsilon, delta
@@ -105,8 +105,9 @@ def checked_public_size(relation: str, public_size: Any, n_rows: int) -> int:
     if relation == "replace-one":
         if public_size is not None:
             msg = (
-                f"public_size={described(public_size)} is for neighboring_relation="
-                "'add-or-remove-one'; under 'replace-one' the number of rows itself is public."
+                f"public_size={described(public_size)} is only for neighboring_relation="
+                "'add-or-remove-one'. Under 'replace-one' the number of rows itself is public; "
+                "leave public_size out."
             )
             raise ValueError(msg)
         return n_rows
@@ -137,13 +138,13 @@ def check_labels(
         msg = f"labels must hold different texts or numbers, got {what}."
         raise ValueError(msg)
     if "scores" not in summaries:
-        msg = "labels are for the map of the scores: add summaries=('scores',), or leave them out."
+        msg = "labels are only for the map of scores; add summaries=('scores',) or leave them out."
         raise ValueError(msg)
     if not isinstance(y, Sized) or isinstance(y, str | bytes):
         msg = f"With labels, fit(X, y) needs the label of every row as y, got {described(y)}."
         raise ValueError(msg)
     if getattr(y, "ndim", 1) != 1 or len(y) != n_rows:
-        msg = "y must hold one label per row of X, in one dimension."
+        msg = "y must be a one-dimensional array with one label per row of X."
         raise ValueError(msg)
 
 
@@ -160,6 +161,6 @@ def checked_journal(journal: Any) -> str | None:
         raise TypeError(msg)
     path = os.path.abspath(os.fspath(journal))
     if not os.path.isdir(os.path.dirname(path)):
-        msg = f"The folder of the journal {path} is not there; make it first."
+        msg = f"The folder of the journal {path} does not exist; create it first."
         raise JournalError(msg)
     return path

@@ -20,170 +20,182 @@ from stillspace.rows import Sketch
 class PrivateRobustPCA(PrivateEstimator):
     """Find the subspace that most rows lie close to, with (ε, δ)-differential privacy.
 
-    Outliers do not pull the components away, and `components_` may be published: `privacy_` limits
-    what anyone can learn from them about a single person in the data. The centre and the scale of
-    every column are found privately, unless you give them. Then every row is scaled to length 1,
-    and each iteration releases a sum over the rows with calibrated Gaussian noise. `components_`
-    are directions of the rows after centring and scaling.
+    Outliers do not pull the components away, and you may publish `components_`: `privacy_` limits
+    what anyone can learn from them about a single person in the data. The fit finds the centre and
+    the scale of every column privately, unless you give them. It scales every row to length 1.
+    Each iteration releases a sum over the rows with calibrated Gaussian noise. `components_` are
+    directions of the rows after centring and scaling.
+
+    Below, n is the number of rows, D the number of columns and r the number of components.
 
     Parameters
     ----------
     n_components : int or "auto", default=None
-        Dimension of the subspace, below the number of features; None means 2 (1 for two
-        features). "auto" takes the number, up to 10, that stands out of the noisy second moment
-        with which "auto", "dp-newton" and "dp-pca" begin: it costs nothing.
+        Dimension of the subspace, smaller than the number of features. None means 2, or 1 if there
+        are two features. "auto" chooses the number, up to 10, from the noisy second moment that
+        "auto", "dp-newton" and "dp-pca" release anyway, so the choice costs no privacy.
     epsilon : float, default=1.0
         Privacy loss ε of this fit. Smaller is more private and less accurate.
     delta : float, default=None
-        The second number δ of the guarantee; it should be far below 1/n. None means
+        The second number δ of the guarantee. It should be far below 1/n. None means
         `min(n^−1.5, 1e-6)`.
     algorithm : str, default="auto"
-        "auto", which is "dp-newton" (docs/newton.md); "dp-pca"; "ptr", propose-test-release for
-        nearly noiseless inliers, which may release nothing (an error says so); or one of the
-        paper's: "dp-ggd", "dp-sggd", "dp-gd-reap", "dp-sgd-reap", "dp-md-reap", "dp-smd-reap".
+        "auto" is "dp-newton" (docs/newton.md). "dp-pca" is private PCA. "ptr" is
+        propose-test-release, for nearly noiseless inliers; it may release nothing, and an error
+        then says so. The algorithms of the paper are "dp-ggd", "dp-sggd", "dp-gd-reap",
+        "dp-sgd-reap", "dp-md-reap" and "dp-smd-reap".
     center : array of shape (n_features,), "auto", "private", "pairs", "median" or None, \
             default="auto"
-        What is subtracted from every row. An array is a *public* vector. None takes the rows as
-        they are: the subspace then goes through the origin. "private" finds the median of every
-        column from private histograms (docs/standardiser.md) with a part of the budget; it needs
-        no bounds. "auto" is "private" if the number of rows is large enough for the budget and the
-        number of columns (κ = μn/√D ≥ 40, public facts); otherwise it is None, and a warning says
-        so. If you give `scale` something other than "private", "auto" is None. "pairs" fits
-        differences of random disjoint pairs of rows, in which an unknown centre cancels
-        (`center_` stays zero); where a twentieth of the budget shows that
-        long differences come from outliers far away, it leaves them out (docs/newton.md, "An
-        unknown centre"). "median" buys a private geometric median with a tenth of the budget, and
-        needs `radius`; outliers that sit together away from the inliers' centre lead it astray.
+        What is subtracted from every row.
+
+        - An array is a *public* vector.
+        - None subtracts nothing: the subspace goes through the origin.
+        - "private" finds the median of every column from private histograms, with a part of the
+          budget (docs/standardiser.md). You do not need to know bounds.
+        - "auto" is "private" if the number of rows is large enough for the budget and the number of
+          columns: κ = μn/√D ≥ 40, where μ is the Gaussian privacy parameter of (ε, δ). Otherwise
+          it is None, and a warning says so. "auto" is also None if `scale` is neither "auto" nor
+          "private".
+        - "pairs" fits differences of random disjoint pairs of rows. An unknown centre cancels in
+          them, and `center_` is zero. A twentieth of the budget shows whether long differences come
+          from outliers far away; if so, the fit leaves these differences out (docs/newton.md, "An
+          unknown centre").
+        - "median" finds a private geometric median with a tenth of the budget, and needs `radius`.
+          A cluster of outliers away from the inliers' centre pulls this median away.
     radius : float, default=None
         For "median": a *public* bound on the distance of the centre from the origin.
     scale : array of shape (n_features,), "auto", "private" or None, default="auto"
-        What every row is divided by after centring. An array is a *public* vector; None means 1.
-        "private" finds the spread of every column from the same private histograms. "auto" is
-        "private" or None, as for `center`; if you give `center` something other than "private",
-        "auto" is None.
+        What every column is divided by after centring. An array is a *public* vector. None divides
+        by nothing. "private" finds the spread of every column from the same private histograms as
+        the centre. "auto" is "private" or None, as for `center`; it is None if `center` is neither
+        "auto" nor "private".
     bounds : array of shape (n_features, 2), default=None
-        *Public* ranges of the columns, as a codebook gives them, which help to find a private
-        centre and scale. NaN where a range is not known. They are expectations, not limits: cells
-        outside them are not clipped.
+        *Public* ranges of the columns, such as a codebook gives. They help to find a private centre
+        and scale. Write NaN for a range that you do not know. Ranges are expectations, not limits:
+        cells outside them are not clipped.
     missing_code : number, default=None
         A *public* number, such as 9 or -1 in a genotype matrix, that stands for a missing cell.
-        Such a cell sits at the centre.
+        Such a cell is set to the centre of its column.
     sketch : "auto", int, Sketch or None, default="auto"
-        A public random projection to fewer columns before the fit. "auto" projects only where
-        there are more columns than rows, to a width that suits the budget. `components_` then
-        live in the sketch; `transform` takes rows as they are. "auto" and "dp-newton" narrow the
-        rows of a wide sketch further, to directions that a first release finds (docs/wide.md).
+        A public random projection to fewer columns before the fit. "auto" projects only if there
+        are more columns than rows, to a width that suits the budget. `components_` are then
+        directions in the sketch, and `transform` takes rows with all columns. "auto" and
+        "dp-newton" narrow the rows of a wide sketch further, to directions that a first release
+        finds (docs/wide.md).
     summaries : tuple of {"variances", "distances", "scores", "scree", "certificate"}, default=()
-        Further private releases, a twentieth of the budget each: variances along the components
-        (zero rows count), quantiles of the orthogonal distance, a map (two-dimensional histogram)
-        of the scores, and the spectrum of a second moment. All but the map are of rows scaled to
-        the sphere. The map and the spectrum may be published: the scores of the rows may not.
-        "certificate" takes a fifth of the budget and says whether the rows fit the model of the
-        theory (docs/theory.md, "A private certificate").
+        Further private releases, which may be published. Each costs a twentieth of the budget,
+        "certificate" a fifth. "variances" are along the components (zero rows count), "distances"
+        are quantiles of the orthogonal distance, "scores" is a map (two-dimensional histogram) of
+        the scores, "scree" is the spectrum of a second moment. All but the map refer to rows scaled
+        to length 1. "certificate" says whether the rows satisfy the model of the theory
+        (docs/theory.md, "A private certificate"). The scores of single rows are never private.
     labels : tuple of str or numbers, default=None
         With the summary "scores": a *public* list of labels. `fit(X, y)` then takes the label of
-        every row, and the map is released per label. A row's own label is private, like its cells;
-        labels that are not listed are counted together.
+        every row, and one map per label is released. The label of a row is private, like its
+        cells. Labels that are not listed are counted together.
     n_iter : int, default=None
-        Exact number of iterations; None means the algorithm's own. The paper uses n.
+        Exact number of iterations. None means the default of the algorithm. The paper uses n.
     batch_size : int, default=None
-        Expected number of rows per step, for the stochastic algorithms (of pairs of rows with
-        center="pairs"); None means the paper's.
+        Expected number of rows per step, for the stochastic algorithms. With center="pairs" it
+        counts pairs of rows. None means the batch size of the paper.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "share", "geometry", "output",
-        "sampling", "capped". A wrong name lists the right ones. "start" is "pca", "random", an
-        array of public components, or a private run of "gd-reap", "sgd-reap", "md-reap" or
-        "smd-reap". "sampling" is "poisson" (the
-        default), "without-replacement" or "with-replacement". The accountant's bound for
-        "with-replacement" is far from tight, so that it costs more noise than the others.
+        "sampling", "capped". A wrong name raises an error that lists the right ones. "start" is
+        "pca", "random", an array of public components, or a private run of "gd-reap", "sgd-reap",
+        "md-reap" or "smd-reap". "sampling" is "poisson" (the default), "without-replacement" or
+        "with-replacement". The privacy bound for "with-replacement" is far from tight, so this
+        sampling needs more noise than the others.
     neighboring_relation : {"replace-one", "add-or-remove-one"}, default="replace-one"
-        Which data sets must be hard to tell apart. Under "replace-one" the number of rows is
-        public; "add-or-remove-one" keeps it secret and needs `public_size`.
+        Which data sets must be hard to distinguish. Under "replace-one" the number of rows is
+        public. "add-or-remove-one" keeps it secret and needs `public_size`.
     public_size : int, default=None
-        A public, rough number of rows, for "add-or-remove-one".
+        A rough number of rows that is public, for "add-or-remove-one".
     rows_per_person : int, default=1
-        Protect people who own up to this many rows.
+        The largest number of rows that belong to one person. The guarantee protects all of them.
     calibration : {"honest", "as-printed"}, default="honest"
-        "as-printed" reproduces the paper's noise; it promises nothing and says what it would
-        really give.
+        "honest" adds the noise that (ε, δ) needs. "as-printed" adds the noise that the paper
+        prints; the fit then counts as not private, and reports the ε that this noise really gives.
     groups : {"leave-out", "keep"}, default="leave-out"
-        What to do with groups of rows that sit together, away from the others. "leave-out" takes
-        them for outliers; `left_out_` and a warning say so. "keep" keeps all rows, for tables in
-        which a group may be a real minority; clusters of bad rows then spoil the fit.
+        What to do with groups of rows that lie close together, away from the others. "leave-out"
+        treats them as outliers; `left_out_` and a warning say so. "keep" keeps all rows: use it if
+        a group may be a real minority. Clusters of bad rows then spoil the fit.
     nonfinite : {"center", "zero", "raise"}, default="center"
-        What to do with NaN, which stands for a missing cell. "center": such a cell sits at the
-        centre; later steps of the default algorithm fill it from the other cells of its row and
-        the subspace found so far. "zero": its whole row counts as a zero row. "raise": the fit is
-        refused; that no cell is NaN or infinite is then taken to be public. A row with an infinite
-        cell is a zero row, unless "raise" refuses it.
+        What to do with NaN, which stands for a missing cell. "center" sets such a cell to the
+        centre of its column; later steps of the default algorithm fill it from the other cells of
+        its row and the current subspace. "zero" counts the whole row as a zero row. "raise" refuses
+        the fit; it treats the fact that all cells are finite as public. A row with an infinite cell
+        is a zero row, unless "raise" refuses it.
     budget : Budget, default=None
-        A ledger that all fits on these rows share. The fit is charged to it before a cell is
-        read, and stays charged; if too little is left, it is refused and nothing is read.
+        A ledger that all fits on these rows share. The fit is charged before a cell is read, and
+        stays charged. If too little is left, the fit is refused and nothing is read.
     journal : path, default=None
-        A file that keeps every answer before it is used; needs `budget`. If the process dies,
-        the same fit with the same journal goes on after the last answer (docs/resume.md). A
-        journal whose fit was continued elsewhere is charged for the releases that remain.
+        A file that stores every released answer before the fit uses it. Needs `budget`. If the
+        process dies, the same fit with the same journal continues after the last answer
+        (docs/resume.md). If the fit was already continued from a copy of the journal, the remaining
+        releases are charged again.
     memory : int or str, default=None
-        For rows in files: a bound on the memory that reading them and adding them up takes, such
-        as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
+        For rows in files: a bound on the memory for reading and adding up the rows, such as "512MB"
+        or a number of bytes. None means 1 GB (docs/scale.md).
     verbose : bool, default=False
-        Show the progress of a fit that is longer than two seconds, on a terminal.
+        Show the progress of a fit that takes longer than two seconds, on a terminal.
     random_state : int, RandomState, Generator or None, default=None
-        None draws the noise from a cryptographic generator seeded by the system. Anything else
+        None draws the noise from a cryptographic generator seeded by the system. Any other value
         is for experiments: the fit then says that it is not private.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        Orthonormal rows.
+        The principal directions: orthonormal rows.
     privacy_ : Guarantee
-        What is promised, computed from what ran; `print(est.privacy_)` says it in words.
+        The guarantee, computed from what ran. `print(est.privacy_)` prints it in words.
     plan_ : StagedPlan
-        The plan of the whole fit, as it ran: what happens to a row, and every stage. It holds
-        public facts alone; `print(est.plan_.in_words())` says it in words.
+        The plan of the whole fit, as it ran: what happens to a row, and every stage. It contains
+        only public facts. `print(est.plan_.in_words())` prints it in words.
     n_iter_ : int
-        Passes over the rows for the subspace; it follows from public facts and releases.
+        Number of passes over the rows for the subspace. It follows from public facts and releases.
     center_, scale_ : arrays of shape (n_features,)
+        What was subtracted from every row, and what every column was then divided by.
     sketch_ : Sketch or None
+        The random projection that was used.
     error_estimate_ : float
-        For "auto" and "dp-pca": what the releases tell of the squared error d² that noise made. It
-        is at most r·π²/4, cannot see that a fit went to a wrong subspace, and is NaN where nothing
-        is known.
+        For "auto" and "dp-pca": an estimate of the squared error d² (the sum of the squared
+        principal angles) that the noise causes. It is at most r·π²/4. It cannot detect that a fit
+        converged to a wrong subspace. It is NaN if the error is not known.
     error_meaning_ : str
-        What `error_estimate_` is an error to, or why it is not known.
+        The subspace that `error_estimate_` refers to, or why the error is not known.
     route_ : str
-        For "auto": which way its releases made it go.
+        For "auto": which steps the fit took. The releases decide this (docs/newton.md).
     left_out_ : tuple of LeftOut
-        For "auto": groups of rows that sit together away from the subspace, and were left out.
+        For "auto": groups of rows that lie close together, away from the others, and were left out.
         Each has a direction (in the units of the fit), an angle around it, and its share of the
         rows with the standard deviation of the noise on that share. A real minority behind an
-        empty gap is left out in the same way: look at this before you trust a fit.
+        empty gap is left out in the same way, so check this before you trust a fit.
     dropped_columns_ : array of int
-        With scale="private": numbers of the columns whose scale could not be resolved. They do not
-        take part in the fit.
+        With scale="private": indices of the columns whose scale could not be found. They take no
+        part in the fit.
     receipt_ : Receipt or None
-        With `budget`: the entry of the ledger that this fit was charged as.
+        With `budget`: the entry in the ledger for this fit.
     variances_ : array of shape (n_components,) or None
-        With the summary "variances".
+        With the summary "variances": the variance along each component.
     distance_quantiles_ : array or None
         With the summary "distances": 25, 50, 75, 90, 95 and 97.5 % quantiles, over the rows that
         are not zero rows.
     certificate_ : PrivateCertificate or None
-        With the summary "certificate". `print(est.certificate_)` says either that the condition of
-        theorem 3 of docs/theory.md holds, with probability at least 95 %, and how far the robust
-        optimum can be from the fit; or that this cannot be said.
-        `est.certificate_.statement(beta=0.01)` says it at another level.
+        With the summary "certificate". `print(est.certificate_)` says one of two things. Either the
+        condition of theorem 3 of docs/theory.md holds with probability at least 95 %, and the
+        robust optimum is at most a stated distance from the fit; or nothing can be said.
+        `est.certificate_.statement(beta=0.01)` says the same at another level.
     score_map_ : ScoreMap or None
         With the summary "scores": shares of the rows in the cells of a grid over the first two
         scores, with the standard deviation of their noise (`plots.draw_score_map`). Rows beyond
-        the map's length, which is released too, are drawn at its rim. With `labels` there is one
-        map per label, and one for all other labels.
+        the edge of the map, which is released too, are drawn at the edge. With `labels` there is
+        one map per label, and one for all other labels.
     scree_ : Scree or None
-        With the summary "scree": variances along the leading directions, and how far noise lifts
-        them.
+        With the summary "scree": variances along the leading directions, and how much noise
+        inflates them.
     pair_cut_ : float or None
-        With center="pairs": the length (after `scale` and `sketch`) from which differences were
-        left out, that is, counted as zero rows; None where none were.
+        With center="pairs": differences of this length (after `scale` and `sketch`) or more were
+        left out, that is, counted as zero rows. None if no difference was left out.
 
     Examples
     --------
@@ -276,30 +288,32 @@ class PrivateRobustPCA(PrivateEstimator):
 class PrivatePCA(PrivateEstimator):
     """PCA with Gaussian noise on the second moment, (ε, δ)-differentially private.
 
-    A good choice for tables with much noise and no outliers: the whole budget buys one release, the
-    second moment of the rows. Use `PrivateRobustPCA` when some rows may be outliers.
+    Use it for tables with much noise and no outliers: the whole budget is spent on one release, the
+    second moment of the rows. Use `PrivateRobustPCA` if some rows may be outliers.
 
     Parameters
     ----------
-    n_components : int, default=None
-        Dimension of the subspace, below the number of features; None means 2 (1 for two
-        features).
+    n_components : int or "auto", default=None
+        Dimension of the subspace, smaller than the number of features. None means 2, or 1 if there
+        are two features. "auto" chooses the number as for `PrivateRobustPCA`.
     epsilon : float, default=1.0
         Privacy loss ε of this fit. Smaller is more private and less accurate.
     delta : float, default=None
-        The second number δ of the guarantee; it should be far below 1/n. None means
+        The second number δ of the guarantee. It should be far below 1/n, for n rows. None means
         `min(n^−1.5, 1e-6)`.
     norm_bound : float, default=None
-        None scales every row to the unit sphere; a *public* number clips rows to that norm, so
-        that longer rows count more.
+        None scales every row to length 1. A *public* number clips longer rows to that length and
+        leaves the others as they are, so that longer rows have more influence.
     center, radius, scale, bounds, missing_code, sketch, summaries, labels, \
-    neighboring_relation, public_size, rows_per_person, nonfinite, budget, journal, random_state
+    neighboring_relation, public_size, rows_per_person, nonfinite, budget, journal, memory, \
+    verbose, random_state
         As for `PrivateRobustPCA`, but "pairs" leaves no difference out.
 
     Attributes
     ----------
-    components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, variances_, error_estimate_, \
-    error_meaning_, certificate_
+    components_, privacy_, plan_, n_iter_, center_, scale_, sketch_, dropped_columns_, receipt_, \
+    error_estimate_, error_meaning_, variances_, distance_quantiles_, score_map_, scree_, \
+    certificate_
         As for `PrivateRobustPCA`.
 
     Examples

@@ -54,93 +54,99 @@ from stillspace.search.missing import filled_from_subspace
 class RobustPCA(SubspaceEstimator):
     """Find the subspace that most rows lie close to, whatever the other rows do.
 
-    A robust centre is subtracted, and every row is scaled to length 1. Then the mean distance of
-    the rows to the subspace is minimised. Distances are not squared, and a row beyond a cut-off
-    has no influence, so outliers cannot pull the subspace away. Groups of nearly identical rows
-    count as one row each. The search for a start leaves out rows that lie far out in any direction
-    (docs/robust.md).
+    The fit subtracts a robust centre, scales every row to length 1, and minimises the mean distance
+    of the rows to the subspace. Distances are not squared, and a row beyond a cut-off has no
+    influence, so outliers cannot pull the subspace away. Each group of nearly identical rows counts
+    as one row. Rows that lie far out in any direction are left out (docs/robust.md).
 
     Parameters
     ----------
     n_components : int, "auto" or None, default=None
-        Dimension of the subspace, below the number of features; None means 2 (1 for two
-        features). "auto" follows a low quantile of the distances over the number of components and
-        stops where they stop falling (`profile_`).
+        Dimension of the subspace, smaller than the number of features. None means 2, or 1 if there
+        are two features. "auto" increases the number of components as long as most rows come
+        clearly nearer to the subspace (`profile_`).
     algorithm : str, default="auto"
-        "auto" follows several starts on a sample of the rows, keeps the best and solves from there
-        by "irls". Also "irls" itself, "fms", "reaper-irls", "pca" and the paper's "ggd", "nggd",
-        "sggd", "nsggd", "gd-reap", "sgd-reap", "md-reap", "smd-reap".
+        "auto" tries several starts on a sample of the rows, keeps the best one and continues from
+        it by "irls". Other choices are "irls" alone, "fms", "reaper-irls", "pca" and the paper's
+        "ggd", "nggd", "sggd", "nsggd", "gd-reap", "sgd-reap", "md-reap", "smd-reap".
     loss : {"redescending", "glad"}, default=None
-        For "auto". "redescending" (None means this) minimises `mean(min(distance, cut))`, the cut
-        set by the rows that lie near; of several starts it keeps the subspace with the least
-        *median* distance. "glad" is the paper's: all distances count, the lowest mean wins.
+        For "auto". None means "redescending". It minimises `mean(min(distance, cut))`, with a cut
+        that follows from the nearest rows; of several starts it keeps the subspace with the least
+        *median* distance. "glad" is the paper's loss: all distances count, and the start with the
+        lowest mean distance is kept.
     center : "auto", "pairs", "median", array of shape (n_features,) or None, default="auto"
-        Subtracted from every row. "pairs" fits differences of random pairs of rows first, in which
-        the centre cancels, and then finds the position that the near rows agree on; "median" is the
-        geometric median; None is the origin. "auto" is "pairs" for the algorithm "auto" and None
-        for the named ones, which assume centred data.
+        What is subtracted from every row. "pairs" first fits differences of random pairs of rows,
+        in which the centre cancels, and then finds the position at which most rows lie near the
+        subspace. "median" is the geometric median. None subtracts nothing. "auto" is "pairs" for
+        the algorithm "auto", and None for all others, which assume centred rows.
     scale : "mad", array of shape (n_features,) or None, default=None
-        Every row is divided by it, after the centre. "mad" is 1.4826 times the median absolute
-        deviation of each column; units then do not matter. None leaves the rows in their units.
+        What every column is divided by after centring. "mad" is 1.4826 times the median absolute
+        deviation of the column; units then do not matter. None leaves the columns in their units.
     missing_code : number, default=None
         A number, such as 9 or -1 in a genotype matrix, that stands for a missing cell. Such a cell
-        sits at the centre. NaN needs no code: "auto" fills such cells from rows alike, then from
-        the subspace. The named algorithms refuse NaN.
+        is set to the centre of its column. NaN needs no code: "auto" fills such a cell from similar
+        rows at first, and from the subspace later. All other algorithms refuse NaN.
     max_iter : int, default=None
-        Largest number of passes; None means the algorithm's own.
+        Largest number of passes over the rows. None means the default of the algorithm.
     tol : float, default=None
-        Stop when the subspace moves by no more than this (sine of an angle) or the cost no longer
-        falls; for "auto", "irls", "fms" and "reaper-irls".
+        Stop when the subspace moves by no more than this (sine of an angle), or when the cost no
+        longer falls. For "auto", "irls", "fms" and "reaper-irls".
     batch_size : int, default=None
         Number of rows per step, for the stochastic algorithms.
     algorithm_options : mapping, default=None
         Further options of the algorithm: "schedule", "start", "geometry", "output", "sampling",
-        "sigma", "capped", "floor", "cut". A wrong name lists the right ones.
+        "sigma", "capped", "floor", "cut". A wrong name raises an error that lists the right ones.
     journal : path, default=None
-        A file that keeps the sums of every pass. If the process dies, the same fit with the same
-        journal goes on after the last pass, with the same result (docs/resume.md). It holds sums
-        of the rows without noise: protect it as you protect the rows.
+        A file that stores the sums of every pass. If the process dies, the same fit with the same
+        journal continues after the last pass, with the same result (docs/resume.md). The journal
+        contains sums of the rows without noise: protect it as you protect the rows.
     memory : int or str, default=None
-        For rows in files: a bound on the memory that reading them and adding them up takes, such
-        as "512MB" or a number of bytes; None means 1 GB (docs/scale.md).
+        For rows in files: a bound on the memory for reading and adding up the rows, such as "512MB"
+        or a number of bytes. None means 1 GB (docs/scale.md).
     verbose : bool, default=False
-        Show the progress of a fit that is longer than two seconds, on a terminal.
+        Show the progress of a fit that takes longer than two seconds, on a terminal.
     random_state : int, RandomState, Generator or None, default=None
-        For the stochastic algorithms, and for the samples and starts of "auto"; these are drawn
-        from a fixed seed if None is given, so that the same rows give the same fit.
+        Seed of the stochastic algorithms, and of the samples and starts of "auto". With None,
+        "auto" draws these from a fixed seed: the same rows give the same fit.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        Orthonormal rows, by decreasing `explained_variance_`. Axes inside the subspace are those
-        of the scaled rows that counted, weighted as in the last pass.
+        The principal directions: orthonormal rows, by decreasing `explained_variance_`. Within the
+        subspace they are the principal axes of the rows that counted, scaled to length 1 and
+        weighted as in the last pass.
     center_, scale_ : arrays of shape (n_features,)
+        What was subtracted from every row, and what every column was then divided by.
     mean_ : array of shape (n_features,)
         The same as `center_`, under the name that scikit-learn's PCA gives it.
     explained_variance_ : array of shape (n_components,)
-        Variance of the scores along each component, over the rows that counted.
+        Variance of the scores along each component, over the rows that were not left out.
     explained_variance_ratio_ : array of shape (n_components,)
-        The same, per variance of all columns together (after `scale`).
+        `explained_variance_` divided by the total variance of all columns (after `scale`).
     noise_variance_ : float
-        Variance per dimension across the subspace, over the rows that counted.
+        Variance per dimension orthogonal to the subspace, over the rows that were not left out.
     clumps_ : tuple of Clump
         Groups of nearly identical rows, each of which counted as one row: center, radius, share.
     n_components_ : int
+        Number of components.
     n_iter_ : int
+        Number of passes over the rows.
     converged_ : bool
-        Whether the stop rule was met; True for algorithms with a fixed number of iterations.
+        Whether the stop rule was met. True for algorithms with a fixed number of iterations.
     costs_ : array
-        The cost before each pass, for the algorithms that know it: the mean over the scaled rows of
-        `min(distance, cut)` ("auto", "irls", "fms"; for "reaper-irls" the relaxed cost).
+        The cost before each pass, for the algorithms that compute it: the mean of
+        `min(distance, cut)` over the scaled rows ("auto", "irls", "fms"), or the relaxed cost
+        ("reaper-irls").
     starts_ : tuple of Candidate
-        Where each start of "auto" ended on the sample: name, components, cost, median, angle to the
-        one that was kept. A `DisagreementWarning` says when another one is as good.
+        For "auto": the result of each start on the sample, with its name, components, cost, median
+        distance and angle to the start that was kept. A `DisagreementWarning` says when another
+        start is as good.
     profile_ : DimensionProfile or None
-        For n_components="auto".
+        For n_components="auto": how the number of components was chosen.
     plan_ : Plan
-        What ran, after the search.
+        The iterations that ran after the search for a start.
     privacy_ : Guarantee
-        Says that nothing is promised.
+        A statement that this fit has no privacy guarantee.
 
     Examples
     --------
@@ -213,7 +219,7 @@ class RobustPCA(SubspaceEstimator):
             X, code = robust_table(X, self.algorithm, code)
         holes = None if isinstance(X, RowTable) else self.missing_cells(X)
         if holes is not None and holes.all(axis=0).any():
-            msg = "X has a column without any number; drop it."
+            msg = "X has a column without any number (all cells are missing); drop this column."
             raise ValueError(msg)
         rng, search_rng = self._generators()
         X, offset, exponent = shifted(X)
@@ -270,18 +276,18 @@ class RobustPCA(SubspaceEstimator):
     def _warn(self, n_iter: int) -> None:
         """Say what a user should know of a fit that ended."""
         if not self.converged_:
-            msg = f"No convergence in {n_iter} passes; raise max_iter or tol."
+            msg = f"The fit did not converge in {n_iter} passes; increase max_iter or tol."
             warn(msg, ConvergenceWarning, stacklevel=4)
         if self.profile_ is not None and not self.profile_.clear:
             msg = (
-                f"The distances do not say clearly how many components there are; "
-                f"n_components='auto' took {self.profile_.n_components}: look at profile_."
+                "The distances do not show clearly how many components there are. "
+                f"n_components='auto' chose {self.profile_.n_components}; look at profile_."
             )
             warn(msg, DisagreementWarning, stacklevel=4)
         if self._rank < self.n_components_:
             msg = (
                 f"The rows span {self._rank} dimensions only, fewer than n_components="
-                f"{self.n_components_}: the other components are arbitrary."
+                f"{self.n_components_}. The other components are arbitrary; use fewer components."
             )
             warn(msg, DisagreementWarning, stacklevel=4)
         sentence = self._doubt()

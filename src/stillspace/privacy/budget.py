@@ -119,12 +119,12 @@ class Budget:
             if mode == "create" and not made:
                 raise BudgetError(
                     f"{self._path} exists already, and mode='create' only makes new ledgers; give "
-                    "another path, or mode='open' to use the ledger that is there."
+                    "another path, or mode='open' to use the existing ledger."
                 )
         elif not os.path.lexists(self._path):
             raise BudgetError(
-                f"There is no ledger at {self._path}, and mode='open' makes none; if it was moved "
-                "or deleted, put it back: a new ledger would forget all earlier fits."
+                f"There is no ledger at {self._path}, and mode='open' makes none. If the ledger "
+                "was moved or deleted, restore it: a new ledger would not count earlier fits."
             )
         self._ledger.read()
         assert self._ledger.terms is not None  # read
@@ -137,7 +137,7 @@ class Budget:
             msg = f"There is no ledger at {self._path}; give epsilon and delta to create one."
             raise BudgetError(msg)
         if not os.path.isdir(os.path.dirname(self._path)):
-            raise BudgetError(f"The folder of {self._path} is not there; make it first.")
+            raise BudgetError(f"The folder of {self._path} does not exist; create it first.")
         return ledger.create(self._path, fixed_terms(**given), self._ledger.timeout)
 
     def _check_same(self, given: dict[str, Any]) -> None:
@@ -145,8 +145,8 @@ class Budget:
             stored = getattr(self._terms, name)
             if value != stored:
                 raise BudgetError(
-                    f"The ledger {self._path} has {name}={stored!r}, not {value!r}; a ledger's "
-                    "terms never change: leave it out, or use another file."
+                    f"The ledger {self._path} has {name}={stored!r}, not {value!r}, and a "
+                    f"ledger's terms never change; leave {name} out, or use another file."
                 )
 
     @property
@@ -287,7 +287,10 @@ class Budget:
         older copy of the file, or one written anew, was put in its place before it was opened.
         """
         if head not in {"", *(entry.hash for entry in self.entries())}:
-            msg = f"The ledger {self._path} is not the one that had this head, or lost entries."
+            msg = (
+                f"The ledger {self._path} does not contain this head: it is another ledger, or it "
+                "lost entries."
+            )
             raise BudgetError(msg)
 
     def __str__(self) -> str:
@@ -359,8 +362,8 @@ def _too_little(before: Tally, after: Tally) -> str:
     terms = before.terms
     if after.sampler > terms.sampler_limit:
         return (
-            "The ledger has no room left for the error of the normal sampler: too many "
-            "coordinates were drawn in its life."
+            "The ledger has no room left for the error of the normal sampler, because its fits "
+            "have drawn too many random numbers; this fit is refused."
         )
     left = before.largest_epsilon(terms.delta)
     return (

@@ -270,8 +270,8 @@ def audit(found: Mapping[str, Any] | None, model: Any) -> Html:
         return section(
             "What an audit found",
             paragraph(
-                "No audit is attached. An audit runs the same plan many times on made-up people "
-                "and tries to tell one person's presence from the result. To add one, run ",
+                "No audit is attached. An audit runs the same plan many times on simulated data, "
+                "and tries to find out from the result which data one person had. To add one, run ",
                 tag("code", "stillspace audit MODEL --json audit.json"),
                 " and then ",
                 tag("code", "stillspace report MODEL --audit audit.json"),

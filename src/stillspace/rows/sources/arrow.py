@@ -52,7 +52,7 @@ class _ArrowSource(ABC):
         try:
             schema, sizes = self._open()
         except (pa.ArrowException, OSError):
-            msg = f"{self.path} is no readable {self.what}; write the file again."
+            msg = f"{self.path} is not a readable {self.what}; write the file again."
             raise DataFileError(msg) from None
         self.names: tuple[str, ...] = _checked_names(self.path, schema, self._asked)
         self.dtype = _common_type(self.path, schema, self.names)
@@ -174,7 +174,7 @@ def _checked_names(path: str, schema: Any, asked: tuple[str, ...] | None) -> tup
         raise DataFileError(f"{path} has no column {unknown[0]!r}; choose columns of the file.")
     twice = len(set(schema.names)) < len(schema.names)
     if twice or not names:
-        raise DataFileError(f"{path} must have columns, each with a name of its own.")
+        raise DataFileError(f"{path} must have at least one column, and no two of the same name.")
     return names
 
 
@@ -186,8 +186,8 @@ def _common_type(path: str, schema: Any, names: tuple[str, ...]) -> np.dtype[Any
         number = kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind)
         if not number and not kinds.is_boolean(kind) and not kinds.is_null(kind):
             raise DataFileError(
-                f"Column {name!r} of {path} has type {kind}, which is no number; "
-                "convert the column, or choose others by columns=[...]."
+                f"Column {name!r} of {path} must hold numbers, got type {kind}; convert the "
+                "column, or choose other columns by columns=[...]."
             )
         single = single and str(kind) in _SINGLE
     return np.dtype(np.float32 if single else np.float64)

@@ -44,7 +44,7 @@ class _Held(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._again is None:
-            raise TypeError(f"{self.describe()} cannot be sent to another process; give its path.")
+            raise TypeError(f"{self.describe()} cannot be sent to another process; pass its path.")
         return opened_again, (self._again, self._stamp)
 
     def describe(self) -> str:
@@ -114,7 +114,7 @@ class CsrSource(_Held):
             )
             n, D = (int(length) for length in held.attrs["shape"])
         except (KeyError, ValueError, TypeError):
-            msg = f"{where} holds no sparse matrix of AnnData; write it again."
+            msg = f"{where} does not hold a sparse matrix of AnnData; write the file again."
             raise DataFileError(msg) from None
         check_cells(where, (n, D), self._data.dtype)
         if self._limits.shape != (n + 1,) or self._data.shape != self._columns.shape:

@@ -54,8 +54,8 @@ class Dialect:
         if is_place(column) and 1 <= int(column) <= self.n_columns:
             return int(column) - 1
         raise DataFileError(
-            f"{path} has no column {column[:60]!r}; give a name of its header, or a number from 1 "
-            f"to {self.n_columns}."
+            f"{path} has no column {column[:60]!r}; give a name from its header, or a number from "
+            f"1 to {self.n_columns}."
         )
 
     def options(self) -> list[tuple[str, str]]:
@@ -130,7 +130,7 @@ def _lines(path: str, sample: bytes, encoding: str, whole: bool) -> list[str]:
         msg = f"There is no encoding {encoding[:40]!r}; give one such as utf-8 or latin-1."
         raise DataFileError(msg) from None
     if "\0" in text:
-        msg = f"{path} is no text file (it holds zero bytes); give a CSV, Parquet or NumPy file."
+        msg = f"{path} is not a text file (it holds zero bytes); give a CSV, Parquet or NumPy file."
         raise DataFileError(msg)
     lines = _LINE_END.split(text.removeprefix("\ufeff"))
     return (lines if whole else lines[:-1] or lines)[:_LINES]
@@ -188,14 +188,14 @@ def _has_header(
         words = [not _is_number(cell, decimal) for cell in table[0]]
         if any(words) and not (all(words) and len(set(table[0])) == len(words)):
             raise DataFileError(
-                f"The first line of {path} could be names or data: give --header or --no-header "
-                "(header=True or False)."
+                f"The first line of {path} could be names or data; give --header or --no-header "
+                "(in Python, header=True or header=False)."
             )
         found = any(words)
     if hidden and not (table and found):
         raise DataFileError(
             f"{path} needs a header line: under add-or-remove-one the number of rows is secret, "
-            "and a file without rows must still tell its number of columns."
+            "and a file without rows must still show its number of columns."
         )
     return bool(found)
 

@@ -60,8 +60,8 @@ def unreadable(path: str, error: OSError) -> DataFileError:
 def changed(path: str) -> DataFileError:
     """Return an error for a file that is not the one that was opened."""
     msg = (
-        f"{path} changed while it was in use (its size, time or inode differ); "
-        "let no program write to it and fit again."
+        f"{path} changed while it was in use (its size, time or inode differ); fit again while no "
+        "program writes to it."
     )
     return DataFileError(msg)
 

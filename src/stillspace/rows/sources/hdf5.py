@@ -51,7 +51,7 @@ def _opened(path: str) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError:
-        msg = f"{path} is no readable HDF5 file on this machine; check the path, or write it again."
+        msg = f"{path} is not a readable HDF5 file on this machine; check the path, or rewrite it."
         raise DataFileError(msg) from None
 
 

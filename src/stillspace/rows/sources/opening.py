@@ -75,7 +75,7 @@ def open_source(
     found = _recognised(given)
     if found is None:
         raise TypeError(
-            f"A {type(given).__name__} is no source of rows; pass a path, an open file, or a "
+            f"A {type(given).__name__} is not a source of rows; pass a path, an open file, or a "
             "source of stillspace.rows.sources."
         )
     if isinstance(found, Path):
@@ -84,7 +84,8 @@ def open_source(
         return _called(found, given, options)
     if options:
         raise TypeError(
-            f"{', '.join(options)}: options are for paths and handles; this source is open."
+            f"The options {', '.join(options)} are only for paths and handles, and this source is "
+            "already open; leave them out."
         )
     return found
 

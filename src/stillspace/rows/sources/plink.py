@@ -73,8 +73,8 @@ def open_bed(path: str | os.PathLike[str]) -> BedSource:
     file, order, n, D = _checked(path)
     if order != BY_INDIVIDUALS:
         raise DataFileError(
-            f"{file.path} is in variant-major (SNP-major) order, in which no row can be read by "
-            f"itself; rewrite it once: stillspace convert {file.path} NEW.bed"
+            f"{file.path} is in variant-major (SNP-major) order, in which a single row cannot be "
+            f"read; rewrite it once: stillspace convert {file.path} NEW.bed"
         )
     calls = RawSource(file, HEADER, (n, -(-D // 4)), np.dtype(np.uint8))
     return BedSource(calls, (n, D))
@@ -90,7 +90,7 @@ def rewritten(
     """
     file, order, n, D = _checked(path)
     if order != BY_VARIANTS:
-        msg = f"{file.path} is in individual-major order already; it can be read as it is."
+        msg = f"{file.path} is already in individual-major order; use it without conversion."
         raise DataFileError(msg)
     new = Path(target).with_suffix(".bed")
     check_new(new)
@@ -139,14 +139,14 @@ def _checked(path: str | os.PathLike[str]) -> tuple[OpenFile, int, int, int]:
     D, n = (_lines(Path(file.path).with_suffix(end)) for end in (".bim", ".fam"))
     head = file.read(0, HEADER) if file.size >= HEADER else b""
     if head[:2] != MAGIC or head[2] not in (BY_INDIVIDUALS, BY_VARIANTS):
-        msg = f"{file.path} is no PLINK 1 .bed file; convert it with plink --make-bed."
+        msg = f"{file.path} is not a PLINK 1 .bed file; convert it with plink --make-bed."
         raise DataFileError(msg)
     outer, inner = (n, D) if head[2] == BY_INDIVIDUALS else (D, n)
     if file.size != HEADER + outer * -(-inner // 4):
         # No sizes here: they tell the number of rows, which may be secret.
         raise DataFileError(
-            f"{file.path} does not have the size that its .bim and .fam ask for: the three files "
-            "do not belong together, or one of them is truncated."
+            f"The size of {file.path} does not match its .bim and .fam files: the three files do "
+            "not belong together, or one of them is truncated; check them."
         )
     return file, head[2], n, D
 

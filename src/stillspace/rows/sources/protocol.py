@@ -77,10 +77,10 @@ def check_cells(where: str, shape: Sequence[Any], dtype: Any) -> None:
     """Refuse an array that is no table of real numbers."""
     if len(shape) != 2:
         raise DataFileError(
-            f"{where} holds an array of {len(shape)} dimensions; rows and columns are needed."
+            f"{where} must hold an array with two dimensions (rows and columns), got {len(shape)}."
         )
     if np.dtype(dtype).kind not in "biuf":
-        raise DataFileError(f"{where} holds cells of type {dtype}; real numbers are needed.")
+        raise DataFileError(f"The cells of {where} must be real numbers, got type {dtype}.")
 
 
 def take_by_runs(read: Callable[[int, int], Any], numbers: IntArray, gap: int, longest: int) -> Any:

@@ -125,7 +125,7 @@ def open_npy(path: str | os.PathLike[str]) -> RawSource:
         readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
         shape, by_columns, dtype = readers[version](header)
     except (ValueError, OSError, KeyError):
-        msg = f"{file.path} is no .npy file of numbers; write it with numpy.save."
+        msg = f"{file.path} is not a .npy file of numbers; write it with numpy.save."
         raise DataFileError(msg) from None
     check_cells(file.path, shape, dtype)
     n, D = shape
@@ -146,7 +146,7 @@ def open_raw(
     file = OpenFile(path)
     if dtype is None or (shape is None and columns is None):
         raise DataFileError(
-            f"{file.path} tells neither the type nor the shape of its cells: open it in Python by "
+            f"{file.path} states neither the type nor the shape of its cells; open it in Python by "
             "open_source(path, dtype=..., columns=...), or save the array with numpy.save."
         )
     stored = np.dtype(dtype)
@@ -154,7 +154,10 @@ def open_raw(
         assert columns is not None
         rows, rest = divmod(file.size - offset, columns * stored.itemsize)
         if rest:
-            msg = f"{file.path} does not hold whole rows of {columns} cells of {stored}."
+            msg = (
+                f"The size of {file.path} is not a whole number of rows of {columns} cells of type "
+                f"{stored}; check columns and dtype."
+            )
             raise DataFileError(msg)
         shape = rows, columns
     return RawSource(file, offset, shape, stored, order == "F")

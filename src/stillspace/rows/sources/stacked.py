@@ -23,13 +23,13 @@ class StackedSource:
         for part in self._parts[1:]:
             if part.shape[1] != first.shape[1] or part.names != first.names:
                 raise DataFileError(
-                    f"The part files of {where} differ in their columns: {part.describe()} does "
+                    f"The part files of {where} have different columns: {part.describe()} does "
                     f"not have those of {first.describe()}; give part files of one table."
                 )
             if part.dtype != first.dtype or is_sparse(part) != is_sparse(first):
                 raise DataFileError(
-                    f"The part files of {where} differ in their types: {part.describe()}, and "
-                    f"{first.describe()}; write them with one type."
+                    f"The part files of {where} have different types: {part.describe()} and "
+                    f"{first.describe()}; write all of them with one type."
                 )
         self._starts = [0, *accumulate(part.shape[0] for part in self._parts)]
         self.shape = (self._starts[-1], first.shape[1])

@@ -163,8 +163,8 @@ def _check_size(path: str, lines: float, columns: int, memory: int) -> None:
     if needed > memory:
         words, bound = bytes_in_words(needed), bytes_in_words(memory)
         raise DataFileError(
-            f"{path} is a text file, which is read into memory as a whole; it would take about "
-            f"{words}, and memory is {bound}: write it as Parquet by stillspace convert {path} "
+            f"{path} is a text file, which is read into memory as a whole. It would take about "
+            f"{words}, and memory is {bound}; write it as Parquet by stillspace convert {path} "
             "NEW.parquet, or give more memory."
         )
 
@@ -253,12 +253,15 @@ def _error(path: str, dialect: Dialect, text: str) -> DataFileError:
     if "Expected" in text and "columns, got" in text:
         msg = (
             f"The lines of {path} do not all have the same number of cells; repair the file, or "
-            "say what stands between cells (delimiter)."
+            "give the delimiter between cells."
         )
     elif "UTF8" in text.upper().replace("-", "") or "decode" in text or "codec" in text:
         msg = f"{path} is not text in {dialect.encoding}; give its encoding, such as latin-1."
     elif "straddling object" in text:
-        msg = f"A line of {path} is longer than {_BLOCK} bytes, or a quotation mark is not closed."
+        msg = (
+            f"A line of {path} is longer than {_BLOCK} bytes, or a quotation mark is not closed; "
+            "repair the file."
+        )
     else:
         msg = f"{path} cannot be read as a table of text; save it as CSV (UTF-8) again."
     return DataFileError(msg)
@@ -311,7 +314,7 @@ def _opened(given: Any, progress: Callable[[int, int], None] | None = None) -> I
             try:
                 sample = unpacked.decompress(ahead, _SAMPLE)
             except zlib.error:
-                msg = f"{name} ends in .gz and is not packed by gzip; rename it, or pack it again."
+                msg = f"{name} ends in .gz but is not a gzip file; rename it, or compress it again."
                 raise DataFileError(msg) from None
             used -= len(unpacked.unconsumed_tail)
             cells = pa.CompressedInputStream(cells, "gzip")

@@ -18,7 +18,7 @@ def open_zarr(path: str | os.PathLike[str], *, key: str | None = None) -> ArrayS
     try:
         found = zarr.open(where, mode="r")
     except Exception:  # the library has many errors for what is no array of its own
-        msg = f"{where} is no readable Zarr array on this machine; check the path."
+        msg = f"{where} is not a readable Zarr array on this machine; check the path."
         raise DataFileError(msg) from None
     return _source(found, where, key)
 
