@@ -9,9 +9,9 @@ from tests.kernels import reference
 
 
 def pytest_configure():
-    """Let the threads of OpenBLAS sleep as soon as a product is done.
+    """Let the threads of OpenBLAS sleep soon after a product.
 
-    They poll for 2²⁶ cycles otherwise, which takes the processor from the other processes that run
+    Otherwise they poll for a while, which takes the processor from the other processes that run
     tests. The number of threads stays as it is. The processes that pytest-xdist and tests start
     read this; in a process that has loaded NumPy already it has no effect.
     """
