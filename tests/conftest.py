@@ -1,10 +1,21 @@
 import gc
+import os
 
 import numpy as np
 import pytest
 
 from stillspace.rows.sums import empty_sum
 from tests.kernels import reference
+
+
+def pytest_configure():
+    """Let the threads of OpenBLAS sleep soon after a product.
+
+    Otherwise they poll for a while, which takes the processor from the other processes that run
+    tests. The number of threads stays as it is. The processes that pytest-xdist and tests start
+    read this; in a process that has loaded NumPy already it has no effect.
+    """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
 def pytest_collection_finish():

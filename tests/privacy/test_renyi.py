@@ -1,6 +1,7 @@
 """Rényi bounds of sampled steps against quadrature, closed forms and dp_accounting."""
 
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -39,12 +40,15 @@ def fixed(q, mu):
     )
 
 
+integral = partial(mpmath.quad, method="gauss-legendre")
+
+
 def quadrature(P, Q, order, *, above=None):
-    """log E_Q[r^a]/(a−1) in 40 digits; `above`: the mirrored pair with r > 1 beyond that point."""
-    with mpmath.workdps(40):
+    """log E_Q[r^a]/(a−1) in 25 digits; `above`: the mirrored pair with r > 1 beyond that point."""
+    with mpmath.workdps(25):
         points = [-40, -10, -3, 0, 3, 10, 20, 40, 80, 160]
         if above is None:
-            total = mpmath.quad(lambda x: P(x) ** order * Q(x) ** (1 - order), points)
+            total = integral(lambda x: P(x) ** order * Q(x) ** (1 - order), points)
         else:
             points = [above, *[p for p in points if p > above]]
 
@@ -52,7 +56,7 @@ def quadrature(P, Q, order, *, above=None):
                 r = P(x) / Q(x)
                 return (r**order + r ** (1 - order) - r - 1) * Q(x)
 
-            total = 1 + mpmath.quad(inside, points)
+            total = 1 + integral(inside, points)
         return float(mpmath.log(total) / (order - 1))
 
 
@@ -66,7 +70,7 @@ def mix(q, a, b):
 
 @pytest.mark.parametrize(("q", "mu", "order"), AT_TWO_ORDERS)
 def test_bounds_are_just_above_the_divergence(q, mu, order):
-    """Never below the integral in 40 digits; above it by 0.2 % at most."""
+    """Never below the integral in 25 digits; above it by 0.2 % at most."""
     plain, moved, back = phi(), phi(mu), phi(-mu)
     exact = {
         "add": quadrature(mix(q, plain, moved), plain, order),

@@ -109,7 +109,7 @@ def test_sparse_rows_on_a_cluster_have_the_bits_of_memory(client, tmp_path, cent
         group = file.create_group("X")
         group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", X.shape
         group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr
-    V, chosen = random_basis(np.random.default_rng(1), D, 2), np.arange(5000)[::-1]
+    V, chosen = random_basis(np.random.default_rng(1), D, 2), np.arange(5000)[::-1].copy()
     view = Affine.of(None if center is None else np.full(D, center)), Sphere()
     table = on_cluster(tmp_path / "X.h5ad", client, partitions=3).as_rows()
     got, want = (r.through(view[0]).through(view[1]) for r in (table, MemoryRows.of(X)))
