@@ -108,8 +108,8 @@ MUTANTS = [
     Mutant(
         "start not charged",
         "plans/fixed.py",
-        "return self.start.event() + ComposedEvent.merge(self._loop_events())",
-        "return ComposedEvent.merge(self._loop_events())",
+        "return self.start.event() + steps",
+        "return steps",
     ),
     Mutant(
         "start neither planned nor recorded",
@@ -475,9 +475,9 @@ MUTANTS = [
     Mutant(
         "the noise of narrowing has a fixed seed",
         "run/__init__.py",
-        "found = _run_one(stage.plan, behind, rng, behind_view, point, views)",
+        "found = runner(stage.plan, behind, rng, ledger, behind_view)",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = _run_one(stage.plan, behind, one, behind_view, point, views)",
+        "        found = runner(stage.plan, behind, one, ledger, behind_view)",
         tests=SOURCE,
     ),
     Mutant(
