@@ -454,9 +454,23 @@ MUTANTS = [
     Mutant(
         "a generator of 32 random bits fills words of 64",
         "kernels/lattice.py",
-        "if type(source) is ChaCha:",
-        "if True:",
+        "if type(source) is not ChaCha:",
+        "if False:",
         tests=("tests/kernels/test_lattice.py",),
+    ),
+    Mutant(
+        "many words are taken, and the generator stays where it was",
+        "kernels/chacha.py",
+        "    source.state = state\n",
+        "",
+        tests=("tests/kernels/test_chacha.py",),
+    ),
+    Mutant(
+        "the blocks of many words forget the first half of their counter",
+        "kernels/chacha.py",
+        "np.uint32(number & np.uint64(0xFFFFFFFF))",
+        "np.uint32(0)",
+        tests=("tests/kernels/test_chacha.py",),
     ),
     Mutant(
         "all fits of a process share one generator",
