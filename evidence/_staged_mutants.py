@@ -323,8 +323,8 @@ STAGED = [
     Mutant(
         "a release keeps the event of less noise than it has",
         "plans/release.py",
-        "            return z, found\n",
-        "            return z / 2.0, found\n",
+        "            return z, unit, found\n",
+        "            return z / 2.0, unit, found\n",
         tests=("tests/test_adaptive.py",),
     ),
     Mutant(

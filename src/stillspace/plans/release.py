@@ -112,8 +112,8 @@ def _unit(bounds: _Bounds) -> float:
 
 
 @lru_cache(maxsize=256)
-def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, GaussianEvent]:
-    """Return a multiplier just large enough for μ to be at most `mu`, and the event.
+def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, float, GaussianEvent]:
+    """Return a multiplier just large enough for μ to be at most `mu`, its unit, and the event.
 
     The slack of the lattice depends on σ and comes on top of the rounding of terms and sums. The
     passes of a fit ask for the same noise again and again.
@@ -125,7 +125,7 @@ def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, Ga
         sigma = z * unit
         found = bounds.event(sigma, bounds.noise.slack(sigma) + rounding)
         if found.squared_mu(relation) <= limit:
-            return z, found
+            return z, unit, found
         z = nextafter(z * (found.sensitivity(relation) / sigma / mu), inf) * (1.0 + 2.0**-50)
     msg = f"No noise brings a release within mu={mu!r}."
     raise ValueError(msg)
@@ -223,11 +223,11 @@ class Release:
         needed; the last comparison is exact. Whoever records the event compares it once more.
         """
         bounds = self._bounds
-        z, event = _least_noise(bounds, self.rounding, mu)
+        z, unit, event = _least_noise(bounds, self.rounding, mu)
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
         # The fields, and what is known of them: of all that, events alone depend on z.
-        found.__dict__.update(self.__dict__, z=z, _events={event.sigma: event})
+        found.__dict__.update(self.__dict__, z=z, unit=unit, _events={event.sigma: event})
         return found
 
     def draw(
