@@ -74,7 +74,7 @@ class GaussianEvent:
             raise ValueError(f"rows_per_person is {self.rows_per_person}; it must be at least 1.")
         if self.coordinates < 0:
             raise ValueError(f"coordinates is {self.coordinates}; it must not be negative.")
-        if type(self.sampling) is not str or self.sampling not in SAMPLINGS:
+        if not (isinstance(self.sampling, str) and self.sampling in SAMPLINGS):
             checked_choice("sampling", self.sampling, SAMPLINGS)
         if self.sampling == "poisson" and not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
@@ -102,7 +102,7 @@ class GaussianEvent:
         without it (the accountant's unit; SPEC 4, "pair ±1"). Fixed size: of the sum when one
         drawn row is another row.
         """
-        if type(relation) is not str or relation not in RELATIONS:
+        if not (isinstance(relation, str) and relation in RELATIONS):
             check_relation(relation)
         if self.sampling == "poisson":
             return self.norm_bound + self.slack
