@@ -263,8 +263,8 @@ REVIEW = [
     Mutant(
         "a method forgets that a person has several rows",
         "plans/adaptive.py",
-        'facts = {"relation": self.relation, "rows_per_person": self.rows_per_person}',
-        'facts = {"relation": self.relation}',
+        "return Release(query, self.size, None, sampling, self.relation, self.rows_per_person)",
+        "return Release(query, self.size, None, sampling, self.relation)",
         tests=WHOLE_FITS,
     ),
 ]

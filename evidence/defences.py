@@ -124,8 +124,8 @@ class Change:
 
 _PLANNED = (
     "plans/fixed.py",
-    "return self.start.event() + ComposedEvent.merge(self._loop_events())",
-    "return ComposedEvent.merge(self._loop_events())",
+    "return self.start.event() + steps",
+    "return steps",
 )
 _RECORDED = (
     "run/loop.py",

@@ -31,7 +31,7 @@ FITS = {
 COUNTED = {
     "releases": "Release._record",
     "events computed": "_Bounds.event",
-    "sensitivities computed": "Release.unit",
+    "sensitivities computed": "_unit",
     "plans": "Plan.__post_init__",
     "rows prepared": "prepare",
 }

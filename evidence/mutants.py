@@ -108,8 +108,8 @@ MUTANTS = [
     Mutant(
         "start not charged",
         "plans/fixed.py",
-        "return self.start.event() + ComposedEvent.merge(self._loop_events())",
-        "return ComposedEvent.merge(self._loop_events())",
+        "return self.start.event() + steps",
+        "return steps",
     ),
     Mutant(
         "start neither planned nor recorded",
@@ -454,9 +454,23 @@ MUTANTS = [
     Mutant(
         "a generator of 32 random bits fills words of 64",
         "kernels/lattice.py",
-        "if type(source) is ChaCha:",
-        "if True:",
+        "if type(source) is not ChaCha:",
+        "if False:",
         tests=("tests/kernels/test_lattice.py",),
+    ),
+    Mutant(
+        "many words are taken, and the generator stays where it was",
+        "kernels/chacha.py",
+        "    source.state = state\n",
+        "",
+        tests=("tests/kernels/test_chacha.py",),
+    ),
+    Mutant(
+        "the blocks of many words forget the first half of their counter",
+        "kernels/chacha.py",
+        "np.uint32(number & np.uint64(0xFFFFFFFF))",
+        "np.uint32(0)",
+        tests=("tests/kernels/test_chacha.py",),
     ),
     Mutant(
         "all fits of a process share one generator",
@@ -475,9 +489,9 @@ MUTANTS = [
     Mutant(
         "the noise of narrowing has a fixed seed",
         "run/__init__.py",
-        "found = _run_one(stage.plan, behind, rng, behind_view, point, views)",
+        "found = runner(stage.plan, behind, rng, ledger, behind_view)",
         f"one = {SEEDED} if stage.plan.name == 'narrowing' else rng\n"
-        "        found = _run_one(stage.plan, behind, one, behind_view, point, views)",
+        "        found = runner(stage.plan, behind, one, ledger, behind_view)",
         tests=SOURCE,
     ),
     Mutant(

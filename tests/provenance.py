@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import chi2
 
-from stillspace.kernels import lattice
+from stillspace.kernels import choice, lattice
 from stillspace.parts.noise import GaussianNoise
 from stillspace.parts.sampling import RowPart
 from stillspace.plans.release import Release
@@ -262,7 +262,9 @@ def watched(monkeypatch):
             patch.setattr(random, name, _refuse_ours(getattr(random, name), f"random.{name}"))
         patch.setattr(os, "urandom", _refuse_ours(os.urandom, "os.urandom"))
         patch.setattr(np.random, "Generator", _recorder(story))
-        patch.setattr(lattice, "_words", _recorded_words(lattice._words, story))
+        recorded = _recorded_words(lattice.next_words, story)
+        for module in (lattice, choice):
+            patch.setattr(module, "next_words", recorded)
         _watch_releases(patch, story)
         yield story
     _check(story)

@@ -208,7 +208,7 @@ def test_the_least_noise_within_mu(mu, query, relation):
 def test_what_the_noise_does_not_change_is_computed_once(query, monkeypatch):
     """A release within μ keeps its sensitivity and what rounding adds, and has one event."""
     calls = Counter()
-    for name in ("_summation_error", "_make_event"):
+    for name in ("_summation_error", "_event_at"):
         plain = getattr(Release, name)
 
         def counted(self, *args, name=name, plain=plain, **facts):

@@ -71,12 +71,12 @@ def test_jit_options():
 def test_words_are_those_of_the_generator_and_have_64_random_bits():
     """Each of 64 bits is set somewhere in 200 words, and clear somewhere: false alarm 2e-58."""
     for rng in (seeded_generator(3), np.random.Generator(np.random.MT19937(3))):
-        words = lattice._words(rng, 200)
+        words = lattice.next_words(rng, 200)
         assert words.dtype == np.uint64
         assert np.bitwise_or.reduce(words) == 2**64 - 1
         assert np.bitwise_and.reduce(words) == 0
     same = seeded_generator(3).integers(0, 2**64, size=200, dtype=np.uint64)
-    np.testing.assert_array_equal(lattice._words(seeded_generator(3), 200), same)
+    np.testing.assert_array_equal(lattice.next_words(seeded_generator(3), 200), same)
 
 
 # --- the tables --------------------------------------------------------------------------------
@@ -372,14 +372,14 @@ def test_rejection_step_is_there(statistics):
 
 def test_without_the_rejection_step_the_check_turns_red(monkeypatch):
     """1.7e7 draws see the missing exp(-e) at 9 standard errors: missed with probability 1e-4."""
-    plain = lattice._words
+    plain = lattice.next_words
 
     def always_accepted(rng, count):
         words = plain(rng, count)
         words[::2] |= np.uint64(V_ONES)
         return words
 
-    monkeypatch.setattr(lattice, "_words", always_accepted)
+    monkeypatch.setattr(lattice, "next_words", always_accepted)
     assert Statistics(8, seeded_generator(7)).sawtooth_z() < -5.4
 
 

@@ -162,7 +162,7 @@ def test_every_subset_is_equally_likely(n, size):
 def test_subsets_go_on_where_the_words_ran_out(monkeypatch):
     """The same words in small portions give the same subsets: nothing is drawn again."""
 
-    tape = choice._words(seeded_generator(9), 1000)
+    tape = choice.next_words(seeded_generator(9), 1000)
     answers = []
     for chunk in (1 << 18, 3):
         left = list(tape)
@@ -170,7 +170,7 @@ def test_subsets_go_on_where_the_words_ran_out(monkeypatch):
         def take(rng, count, left=left):
             return np.array([left.pop(0) for _ in range(count)])
 
-        monkeypatch.setattr(choice, "_words", take)
+        monkeypatch.setattr(choice, "next_words", take)
         monkeypatch.setattr(choice, "_CHUNK", chunk)
         answers.append(choice.draw_subsets(50, np.array([7, 0, 20, 1, 25]), None))
     for one, other in zip(*answers, strict=True):
@@ -218,7 +218,7 @@ def test_an_undecided_count_looks_at_more_bits(monkeypatch):
     for tail, want in ((rest - 1, first + 4), (rest, first + 5), (rest + 1, first + 5)):
         words = [np.array([head], np.uint64)]
         words.append(np.array([(tail >> (64 * j)) % 2**64 for j in range(3)], np.uint64))
-        monkeypatch.setattr(choice, "_words", lambda rng, count, w=words: w.pop(0))
+        monkeypatch.setattr(choice, "next_words", lambda rng, count, w=words: w.pop(0))
         assert choice.draw_binomial(n, q, 1, None)[0] == want
 
 

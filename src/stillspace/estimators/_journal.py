@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from warnings import warn
 
+from stillspace.estimators._validation import checked_type
 from stillspace.exceptions import JournalError, NotAccountedError, ResumedWarning
 from stillspace.plans.fixed import Plan, fingerprint
 from stillspace.plans.staged import StagedPlan
@@ -31,8 +32,11 @@ class Paid:
     stated: tuple[str, ...] = ()
 
 
-def check_private_journal(budget: Budget | None, algorithm: str) -> None:
-    """Refuse a journal of a private fit that could not be resumed."""
+def check_payment(budget: Any, path: str | None, algorithm: str) -> None:
+    """Refuse a budget that is none, and a journal of a private fit that could not be resumed."""
+    checked_type("budget", budget, Budget)
+    if path is None:
+        return
     if budget is None:
         msg = (
             "A private fit with a journal needs a budget: its ledger counts what was published, so "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from math import isnan, nan
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from warnings import warn
 
 import numpy as np
@@ -20,7 +20,6 @@ from stillspace._checks import (
 )
 from stillspace._typing import FloatArray
 from stillspace.estimators._base import SubspaceEstimator, generator
-from stillspace.estimators._journal import check_private_journal, paid
 from stillspace.estimators._planning import USUAL_MEMORY, planned
 from stillspace.estimators._source import FileTable, Source, source_of
 from stillspace.estimators._summary import QUANTILES
@@ -30,7 +29,6 @@ from stillspace.estimators._validation import (
     checked_budget,
     checked_journal,
     checked_public_size,
-    checked_type,
 )
 from stillspace.exceptions import (
     AsItIsWarning,
@@ -43,13 +41,16 @@ from stillspace.plans.fixed import fingerprint
 from stillspace.plans.release import ROW_MARGIN
 from stillspace.plans.staged import StagedPlan
 from stillspace.plans.starts import GivenStart
-from stillspace.privacy import RELATIONS, Budget, Guarantee
+from stillspace.privacy import RELATIONS, Guarantee
 from stillspace.recipes import known_recipe
 from stillspace.recipes.fits import distance_quantiles
 from stillspace.rows import LabelledRows, Sketch, block_columns, label_codes, pair_block
 from stillspace.rows.maps import affine_of, paired
 from stillspace.rows.progress import progress
 from stillspace.run import Result, most_passes, run
+
+if TYPE_CHECKING:
+    from stillspace.privacy import Budget
 
 NONFINITE = ("center", "zero", "raise")
 """What happens to a cell that is NaN: it sits at the centre, its row counts as a zero row, or the
@@ -70,6 +71,13 @@ _LEFT_OUT = (
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'
+
+
+def _payments() -> Any:
+    """Return what charges a ledger and keeps a journal: it loads a database, most fits do not."""
+    from stillspace.estimators import _journal  # noqa: PLC0415
+
+    return _journal
 
 
 class PrivateEstimator(SubspaceEstimator):
@@ -111,10 +119,9 @@ class PrivateEstimator(SubspaceEstimator):
         relation = checked_choice("neighboring_relation", self.neighboring_relation, RELATIONS)
         hidden = relation == "add-or-remove-one"
         raising = checked_choice("nonfinite", self.nonfinite, NONFINITE) == "raise"
-        checked_type("budget", self.budget, Budget)
         verbose, path = checked_flag("verbose", self.verbose), checked_journal(self.journal)
-        if path is not None:
-            check_private_journal(self.budget, algorithm)
+        if self.budget is not None or path is not None:
+            _payments().check_payment(self.budget, path, algorithm)
         charged = self.budget is not None
         given = opened(X, self, hidden=hidden)
         source = source_of(given, hidden=hidden, finite=raising, charged=charged)
@@ -142,7 +149,7 @@ class PrivateEstimator(SubspaceEstimator):
             # come what may.
             about = {"name": algorithm, "delta": delta, "plan": fingerprint(plan)}
             charge = {**about, "not_private_because": reasons}
-            found = paid(path, self.budget, plan, charge)
+            found = _payments().paid(path, self.budget, plan, charge)
             receipt, journal = self.budget.receipt(found.entry), found.journal
             stated = (*stated, *found.stated)
         with progress(verbose, most_passes(plan)):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
 
 from stillspace._checks import checked_choice, checked_positive
 from stillspace.estimators._base import merged_options
 from stillspace.estimators._private import PrivateEstimator
-from stillspace.privacy import Budget
 from stillspace.recipes import GROUPS, known_recipe
 from stillspace.recipes.facts import CALIBRATIONS
 from stillspace.rows import Sketch
+
+if TYPE_CHECKING:
+    from stillspace.privacy import Budget
 
 
 class PrivateRobustPCA(PrivateEstimator):

@@ -33,6 +33,7 @@ import numpy as np
 
 from stillspace._typing import IntArray, WordArray
 from stillspace.kernels.jit import bare, part
+from stillspace.kernels.lattice import next_words
 
 BINOMIAL_ERROR = 2.0**-128
 """Total-variation error of one count."""
@@ -42,10 +43,6 @@ _SMALLEST = 1 << 56
 _LONGEST = 1 << 30
 _EMPTY_SLOT = -1
 _CHUNK = 1 << 18  # words in memory at a time
-
-
-def _words(rng: np.random.Generator, count: int) -> WordArray:
-    return rng.integers(0, 2**64, size=count, dtype=np.uint64)
 
 
 def _weights(n: int, odds: Fraction, mode: int, step: int) -> list[int]:
@@ -92,11 +89,11 @@ def draw_binomial(n: int, q: float, count: int, rng: np.random.Generator) -> Int
     """Return `count` independent draws of Binomial(n, q), 0 < q < 1."""
     first, thresholds = binomial_thresholds(n, q)
     heads = _heads(n, q)
-    words = _words(rng, count)
+    words = next_words(rng, count)
     drawn = first + np.searchsorted(heads, words, side="right")
     undecided = drawn - first != np.searchsorted(heads, words, side="left")
     for i in np.flatnonzero(undecided):
-        rest = sum(int(word) << (64 * j) for j, word in enumerate(_words(rng, 3)))
+        rest = sum(int(word) << (64 * j) for j, word in enumerate(next_words(rng, 3)))
         drawn[i] = first + bisect_right(thresholds, int(words[i]) << (_BITS - _HEAD) | rest)
     return drawn
 
@@ -181,6 +178,6 @@ def _draw_members(n: int, sizes: IntArray, offsets: IntArray, rng: np.random.Gen
     while at[1] < out.size:
         # a half is below n with probability n / 2^bits and new in at least half of the cases
         wanted = (out.size - at[1]) * 2.0**bits / n / halves
-        words = _words(rng, min(int(1.1 * wanted) + 8, _CHUNK))
+        words = next_words(rng, min(int(1.1 * wanted) + 8, _CHUNK))
         at = _fill(words, n, width - bits, offsets[1:], out, at, slots)
     return out

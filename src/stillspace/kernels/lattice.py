@@ -179,18 +179,26 @@ def _fill(
 _ALL_ONES = np.uint64(2**64 - 1)
 """As NumPy's type: it takes longer to look at a whole number of Python than to draw 40 words."""
 
+MANY_WORDS = 1 << 12
+"""From so many words on, `chacha` makes them faster: below, handling the state takes longer."""
 
-def _words(rng: np.random.Generator, count: int) -> WordArray:
+
+def next_words(rng: np.random.Generator, count: int) -> WordArray:
+    """Return the next words of the generator. The generator then stands behind them."""
     source = rng.bit_generator
-    if type(source) is ChaCha:  # the same words, without numpy's checks, which take longer
+    if type(source) is not ChaCha:
+        # for some other generators random_raw has 32 random bits only
+        return rng.integers(0, _ALL_ONES, size=count, dtype=np.uint64, endpoint=True)
+    if count < MANY_WORDS:  # the same words, without numpy's checks, which take longer
         return np.asarray(source.random_raw(count))
-    # for some other generators random_raw has 32 random bits only
-    return rng.integers(0, _ALL_ONES, size=count, dtype=np.uint64, endpoint=True)
+    from stillspace.kernels.chacha import many_words  # noqa: PLC0415  (small fits need none)
+
+    return many_words(source, count)
 
 
 def _extra(rng: np.random.Generator) -> tuple[int, int, int]:
     count = _EXTRA // 64
-    words = [int(word) for word in _words(rng, 3 * count)]
+    words = [int(word) for word in next_words(rng, 3 * count)]
     one, two, three = (
         sum(word << (64 * i) for i, word in enumerate(words[j : j + count]))
         for j in range(0, 3 * count, count)
@@ -216,7 +224,7 @@ def draw_lattice(
     done = 0
     while done < count:
         attempts = min(_CHUNK, (count - done) + (count - done) // 128 + 2)
-        words, status = _words(rng, 2 * attempts), _UNDECIDED
+        words, status = next_words(rng, 2 * attempts), _UNDECIDED
         while status == _UNDECIDED:
             filled, used, status = _fill(words, out[done:], width, tables, margin)
             done += filled

@@ -69,8 +69,7 @@ class Allowance:
 
     def release(self, query: Query, sampling: All | RowPart = ALL) -> Release:
         """Return a release without noise yet."""
-        facts = {"relation": self.relation, "rows_per_person": self.rows_per_person}
-        return Release(query, self.size, sampling=sampling, **facts)  # type: ignore[arg-type]
+        return Release(query, self.size, None, sampling, self.relation, self.rows_per_person)
 
     def sd(self, query: Query, share: float) -> float:
         """Return the standard deviation of the noise on the mean that a share buys, nearly."""
@@ -193,11 +192,10 @@ class AdaptivePlan:
         difference bound ≤ 2 · norm bound. So a run kept under add-or-remove-one has at most twice
         the μ under replace-one. One kept under replace-one has at most the same under the other.
         """
-        mu = self.allowance.mu
-        replaced = self.relation == "replace-one"
+        norm_bound = 2.0 if self.relation == "replace-one" else 1.0
         return GaussianEvent(
-            sigma=self.rows_per_person * (2.0 if replaced else 1.0) / mu,
-            norm_bound=2.0 if replaced else 1.0,
+            sigma=self.rows_per_person * norm_bound / self.allowance.mu,
+            norm_bound=norm_bound,
             difference_bound=2.0,
             rows_per_person=self.rows_per_person,
             coordinates=self.method.coordinates,
@@ -213,12 +211,13 @@ class AdaptivePlan:
         self, epsilon: float, delta: float, *, beside: ComposedEvent = NOTHING
     ) -> AdaptivePlan:
         """Return this plan with the largest ceiling that, composed with `beside`, gives (ε, δ)."""
+        ceiling = self.within(1.0).ceiling()  # the method's normals are counted once
 
-        def at(scale: float) -> AdaptivePlan:
-            return replace(self, mu=1.0 / scale)
+        def event(scale: float) -> ComposedEvent:
+            sigma = self.rows_per_person * ceiling.norm_bound / (1.0 / scale)
+            return ComposedEvent.of([replace(ceiling, sigma=sigma)]) + beside
 
-        scale = calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta)
-        return at(scale)
+        return self.within(1.0 / calibrate(event, self.relation, epsilon, delta))
 
     def within(self, mu: float) -> AdaptivePlan:
         """Return this plan with the ceiling `mu`."""
@@ -256,9 +255,8 @@ class AdaptivePlan:
             if min(share for _, share in ask.shares) < LEAST_SHARE:
                 msg = f"A release of a part of the rows needs a share of at least {LEAST_SHARE}."
                 raise ValueError(msg)
-        return JointRelease(
-            tuple(
-                allowance.release(query, ask.sampling).within(allowance.mu * sqrt(share) * safe)
-                for query, share in ask.shares
-            )
-        )
+        releases: list[Release] = []
+        for query, share in ask.shares:
+            release = allowance.release(query, ask.sampling)
+            releases.append(release.within(allowance.mu * sqrt(share) * safe))
+        return JointRelease(tuple(releases))

@@ -32,7 +32,7 @@ from stillspace.privacy import (
     full_batch_mu,
     mu_from_budget,
 )
-from stillspace.privacy.events import NOTHING, Relation, SingleEvent
+from stillspace.privacy.events import NOTHING, Relation
 from stillspace.rows.maps import SPHERE, View
 
 
@@ -109,7 +109,13 @@ class Plan:
 
     def event(self) -> ComposedEvent:
         """Return everything that a run of this plan does with the rows."""
-        return self.start.event() + ComposedEvent.merge(self._loop_events())
+        release, steps = self.release, ComposedEvent()
+        if release is not None and self.n_iter > 0:
+            if isinstance(release.z, tuple):
+                steps = ComposedEvent.of(map(release.event, range(self.n_iter)))
+            else:
+                steps = ComposedEvent(((release.event(0), self.n_iter),))
+        return self.start.event() + steps
 
     def calibrate(self, epsilon: float, delta: float, *, beside: ComposedEvent = NOTHING) -> Plan:
         """Return this plan with the least noise that, composed with `beside`, gives (ε, δ).
@@ -162,14 +168,6 @@ class Plan:
         if alone:
             return at(calibrate(lambda z: at(z).event() + beside, self.relation, epsilon, delta))
         return at(1.0 / mu)  # rounding costs a hair more than μ: the loop is charged for it
-
-    def _loop_events(self) -> Iterator[tuple[SingleEvent, int]]:
-        if self.release is None or self.n_iter == 0:
-            return
-        if isinstance(self.release.z, tuple):
-            yield from ((self.release.event(k), 1) for k in range(self.n_iter))
-        else:
-            yield self.release.event(0), self.n_iter
 
     def within(self, mu: float) -> Plan:
         """Return this plan with just enough noise for its μ to be at most `mu`: PCA only."""

@@ -39,7 +39,6 @@ ROW_MARGIN = 16
 """Under add-or-remove-one the true number of rows is secret. The floating-point slack and the
 lattice's range are computed for up to this many times the public size (a stated assumption)."""
 
-
 WORD_ERROR = 2.0**-70
 """What writing a job's sum as two whole numbers rounds off, in units of 1 to 2 norm bounds."""
 
@@ -107,6 +106,12 @@ class _Bounds(NamedTuple):
 
 
 @lru_cache(maxsize=256)
+def _unit(bounds: _Bounds) -> float:
+    """Return the sensitivity of the sum under the release's own relation, rounding left out."""
+    return bounds.event(1.0, 0.0).sensitivity(bounds.relation)
+
+
+@lru_cache(maxsize=256)
 def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, float, GaussianEvent]:
     """Return a multiplier just large enough for μ to be at most `mu`, its unit, and the event.
 
@@ -114,7 +119,7 @@ def _least_noise(bounds: _Bounds, rounding: float, mu: float) -> tuple[float, fl
     passes of a fit ask for the same noise again and again.
     """
     limit, relation = Fraction(mu) ** 2, bounds.relation
-    unit = bounds.event(1.0, 0.0).sensitivity(relation)
+    unit = _unit(bounds)
     z = (1.0 + (bounds.noise.slack(unit / mu) + rounding) / unit) / mu * (1.0 + 2.0**-50)
     for _ in range(64):
         sigma = z * unit
@@ -181,7 +186,7 @@ class Release:
     @cached_property
     def unit(self) -> float:
         """The sensitivity under the release's own relation, the unit of `z`."""
-        return self._bounds.event(1.0, 0.0).sensitivity(self.relation)
+        return _unit(self._bounds)
 
     def sigma(self, k: int) -> float:
         """Return the standard deviation of the noise on the sum in iteration k."""
@@ -193,21 +198,23 @@ class Release:
 
     def event(self, k: int) -> SingleEvent:
         """Return what an accountant must know of iteration k."""
-        return self._make_event(k) if isinstance(self.z, tuple) else self._constant_event
-
-    @cached_property
-    def _constant_event(self) -> SingleEvent:
-        """The event of every iteration, where all have the same noise."""
-        return self._make_event(0)
-
-    def _make_event(self, k: int) -> SingleEvent:
         if isinf(self.query.norm_bound):
             return NonPrivateEvent(f"the terms of the {self.query.name} have no bound")
         sigma = self.sigma(k)
+        if sigma not in self._events:
+            self._events[sigma] = self._event_at(sigma)
+        return self._events[sigma]
+
+    def _event_at(self, sigma: float) -> SingleEvent:
         if sigma == 0.0:
             return NonPrivateEvent(f"the {self.query.name} is used without noise")
         self.query.noise.check_range(self.rows_bound * self.query.norm_bound, sigma)
         return self._bounds.event(sigma, self.query.noise.slack(sigma) + self.rounding)
+
+    @cached_property
+    def _events(self) -> dict[float, SingleEvent]:
+        """The events that were computed so far, by the standard deviation of their noise."""
+        return {}
 
     def within(self, mu: float) -> Release:
         """Return this release with just enough noise for its event's μ to be at most `mu`.
@@ -219,8 +226,8 @@ class Release:
         z, unit, event = _least_noise(bounds, self.rounding, mu)
         bounds.noise.check_range(self.rows_bound * bounds.norm_bound, event.sigma)
         found = object.__new__(type(self))
-        # The fields, and what is known of them: of all that, the event alone depends on z.
-        found.__dict__.update(self.__dict__, z=z, unit=unit, _constant_event=event)
+        # The fields, and what is known of them: of all that, events alone depend on z.
+        found.__dict__.update(self.__dict__, z=z, unit=unit, _events={event.sigma: event})
         return found
 
     def draw(

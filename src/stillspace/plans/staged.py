@@ -154,11 +154,10 @@ class StagedPlan:
         mu = mu_from_budget(epsilon, delta)
         made = [s if s.share is None else _at(s, mu * sqrt(s.share)) for s in self.stages]
         others = sum((s.plan.event() for s in made if s.share is not None), beside)
-        stages = tuple(
-            s.with_plan(s.plan.calibrate(epsilon, delta, beside=others)) if s.share is None else s
-            for s in made
-        )
-        return replace(self, stages=stages)
+        at = [s.share for s in made].index(None)
+        main = made[at].plan.calibrate(epsilon, delta, beside=others)
+        made[at] = made[at].with_plan(main)
+        return replace(self, stages=tuple(made))
 
     def within(self, mu: float) -> StagedPlan:
         """Return the fit with a total of at most `mu`, where its main plan can be brought to it."""

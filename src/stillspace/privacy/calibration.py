@@ -55,7 +55,6 @@ def calibrate(
         raise NotAccountedError(
             f"no amount of noise makes this private: {'; '.join(probe.non_private_reasons)}."
         )
-    check_sampler(probe, epsilon, delta)
     key = probe, relation, epsilon, delta
     answer = _ANSWERS.get(key)
     if answer is None or make_event(answer[0]) != answer[1]:
@@ -74,6 +73,7 @@ def _smallest_scale(
     delta: float,
 ) -> tuple[float, ComposedEvent]:
     """Return the smallest scale that satisfies (ε, δ), and the event that was checked there."""
+    check_sampler(probe, epsilon, delta)
     left = delta - sampler_term(epsilon, probe.sampler_error)
     target = mu_from_budget(epsilon, left)
     sampled = bool(split_event(probe, relation)[1])

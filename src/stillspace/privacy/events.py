@@ -74,7 +74,8 @@ class GaussianEvent:
             raise ValueError(f"rows_per_person is {self.rows_per_person}; it must be at least 1.")
         if self.coordinates < 0:
             raise ValueError(f"coordinates is {self.coordinates}; it must not be negative.")
-        checked_choice("sampling", self.sampling, SAMPLINGS)
+        if not (isinstance(self.sampling, str) and self.sampling in SAMPLINGS):
+            checked_choice("sampling", self.sampling, SAMPLINGS)
         if self.sampling == "poisson" and not 0 <= self.rate <= 1:
             raise ValueError(f"rate is {self.rate!r}; a probability lies between 0 and 1.")
         if self.sampling.endswith("replacement"):
@@ -101,7 +102,8 @@ class GaussianEvent:
         without it (the accountant's unit; SPEC 4, "pair ±1"). Fixed size: of the sum when one
         drawn row is another row.
         """
-        check_relation(relation)
+        if not (isinstance(relation, str) and relation in RELATIONS):
+            check_relation(relation)
         if self.sampling == "poisson":
             return self.norm_bound + self.slack
         fixed_size = self.sampling != "all"
@@ -187,8 +189,11 @@ class ComposedEvent:
 
     def _rows_per_person(self) -> set[int]:
         """Return the numbers of rows of a person that these events protect."""
-        private = (e for e, count in self.parts if count and not isinstance(e, NonPrivateEvent))
-        return {e.rows_per_person if isinstance(e, GaussianEvent) else 1 for e in private}
+        found: set[int] = set()
+        for event, count in self.parts:
+            if count and not isinstance(event, NonPrivateEvent):
+                found.add(event.rows_per_person if isinstance(event, GaussianEvent) else 1)
+        return found
 
     @property
     def rows_per_person(self) -> int:
@@ -197,7 +202,7 @@ class ComposedEvent:
 
     @classmethod
     def of(cls, events: Iterable[SingleEvent]) -> ComposedEvent:
-        return cls(tuple((event, sum(1 for _ in run)) for event, run in groupby(events)))
+        return cls(tuple([(event, len(list(run))) for event, run in groupby(events)]))
 
     def __iter__(self) -> Iterator[tuple[SingleEvent, int]]:
         return iter(self.parts)

@@ -5,7 +5,9 @@ The kinds of plan are told apart here, and by the recipes that make them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,8 +61,9 @@ def run(
     check_rows(plan, rows)
     observers = Observers(watch, witness, journal)
     if not isinstance(plan, StagedPlan):
-        rows = rows if rows.bounded else through_view(rows, plan.view)
-        return _run_one(plan, rows, rng, observers, point)
+        rows = accounted(rows if rows.bounded else through_view(rows, plan.view))
+        runner, ledger = _runner(plan, point)
+        return _checked(runner(plan, rows, rng, ledger, observers), plan, ledger)
     # Stages run in order, each on the rows as its view shows them.
     # The pairing is drawn before any row is read, and without looking at one.
     pairs = draw_pairs(rows.n_rows, rng, block_columns(rows)) if paired(plan.view) else None
@@ -70,12 +73,13 @@ def run(
         view = stage.view(progress)
         if view:  # rows as they are: a query over them says that it needs no bound
             checked_view(view)
-        behind = views.behind(view)
+        behind = accounted(views.behind(view))
         behind_view = _with_view(observers, view, views.pairs)
         if observers.journal is not None:
             observers.journal.begin_stage()
-        point = stage.point(progress)
-        found = _run_one(stage.plan, behind, rng, behind_view, point, views)
+        runner, ledger = _runner(stage.plan, stage.point(progress), views)
+        found = runner(stage.plan, behind, rng, ledger, behind_view)
+        found = _checked(found, stage.plan, ledger)
         event += found.event
         progress = stage.after(progress, found)
     assert progress.V is not None
@@ -123,39 +127,31 @@ def rows_for(plan: AnyPlan, X: Any) -> MemoryRows:
     return rows
 
 
-def _run_one(
-    plan: AnyPlan,
-    rows: Rows,
-    rng: np.random.Generator,
-    observers: Observers,
-    point: FloatArray | None,
-    views: Views | None = None,
-) -> Result:
-    """Run a plan of one stage with a ledger of its own, and check the ledger."""
-    accounted(rows)  # behind row maps, too
+def _runner(
+    plan: AnyPlan, point: FloatArray | None, views: Views | None = None
+) -> tuple[Callable[..., Result], Ledger]:
+    """Return what runs a plan of one stage, and the ledger of that run."""
     if isinstance(plan, AdaptivePlan):
-        plan = plan if point is None else plan.at(point)
         limit = CeilingLedger(ceiling=plan.ceiling(), relation=plan.relation)
-        result = run_adaptive(plan, rows, rng, limit, observers, views)
-        return replace(result, event=limit.check(plan.event()))
-    ledger = Ledger()
-    if isinstance(plan, TestedPlan):
-        if observers.journal is not None:
-            msg = "Propose-test-release has one answer, at its end: it keeps no journal."
-            raise NotAccountedError(msg)
-        result = run_tested(plan, rows, rng, ledger)
-    elif isinstance(plan, Reading):
+        return partial(run_adaptive, views=views, point=point), limit
+    if isinstance(plan, Reading):
         if point is None:
             msg = f"The reading {plan.name!r} needs a point."
             raise ValueError(msg)
-        result = run_reading(plan, rows, rng, ledger, observers, point)
-    elif isinstance(plan, Plan):
-        result = run_loop(plan, rows, rng, ledger, observers)
-        if not isinstance(plan.stop, Never):
-            return replace(result, event=ComposedEvent.of(ledger.events))
-    else:
-        msg = f"run takes a plan of stillspace.plans, got {type(plan).__name__}."
-        raise TypeError(msg)
+        return partial(run_reading, point=point), Ledger()
+    if isinstance(plan, Plan | TestedPlan):
+        return run_loop if isinstance(plan, Plan) else run_tested, Ledger()
+    msg = f"run takes a plan of stillspace.plans, got {type(plan).__name__}."
+    raise TypeError(msg)
+
+
+def _checked(result: Result, plan: AnyPlan, ledger: Ledger) -> Result:
+    """Return what was found with the event of what ran, which must be the planned one.
+
+    How long a run with a stop rule takes is not planned. It has no noise, and no promise.
+    """
+    if isinstance(plan, Plan) and not isinstance(plan.stop, Never):
+        return replace(result, event=ComposedEvent.of(ledger.events))
     return replace(result, event=ledger.check(plan.event()))
 
 
@@ -166,8 +162,10 @@ def run_adaptive(
     ledger: CeilingLedger,
     observers: Observers,
     views: Views | None = None,
+    point: FloatArray | None = None,
 ) -> Result:
     """Do what the method asks until it has no more to ask; `views` has the rows of the table."""
+    plan = plan if point is None else plan.at(point)
     method = plan.method
     begun = ((), False), OnceAdded(rows)
     mapped: dict[tuple[View, bool], OnceAdded] = dict([begun])

@@ -8,7 +8,7 @@ import numpy as np
 
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
-from stillspace.exceptions import NothingReleasedError
+from stillspace.exceptions import NotAccountedError, NothingReleasedError
 from stillspace.parts.geometry import Orthonormalize, dense_eigenvectors
 from stillspace.parts.noise import half_laplace
 from stillspace.parts.queries import IrlsPower, SecondMoment
@@ -20,16 +20,26 @@ from stillspace.plans.starts import GivenStart
 from stillspace.plans.tested import TestedPlan
 from stillspace.rows.protocols import ChosenRows, Rows
 from stillspace.run.loop import Result, run_loop
+from stillspace.run.observers import NO_OBSERVERS, Observers
 
 MOST_PASSES = 300
 """Passes of a block's robust fit, at most."""
 
 
-def run_tested(plan: TestedPlan, rows: Rows, rng: np.random.Generator, ledger: Ledger) -> Result:
+def run_tested(
+    plan: TestedPlan,
+    rows: Rows,
+    rng: np.random.Generator,
+    ledger: Ledger,
+    observers: Observers = NO_OBSERVERS,
+) -> Result:
     """Vote, test, and return the winning subspace, or raise NothingReleasedError.
 
     Whether it raises is part of what the guarantee covers.
     """
+    if observers.journal is not None:
+        msg = "Propose-test-release has one answer, at its end: it keeps no journal."
+        raise NotAccountedError(msg)
     D, r = plan.n_columns, plan.n_components
     if rows.n_rows != plan.size:
         msg = f"This plan is made for {plan.size} rows; there are {rows.n_rows}."
