@@ -148,7 +148,7 @@ MUTANTS = [
         "            e0 = subtract(e0, multiply(load(V, v), w))\n",
         "            e0 = multiply(e0, constant(1.0 + 2.0**-52))\n"
         "            e0 = subtract(e0, multiply(load(V, v), w))\n",
-        tests=("tests/parts/test_bits.py",),
+        tests=("tests/rows/test_passes.py",),
     ),
     Mutant(
         "a charge dropped in the loop",
