@@ -33,15 +33,15 @@ REVIEW = [
     Mutant(
         "rows far from the subspace have their residual computed, near ones do not",
         "kernels/passes.py",
-        "        if not R[first + i] >= near:\n            # A row",
-        "        if R[first + i] >= near:\n            # A row",
+        "bits_below(left, constant(near))",
+        "bits_above(left, constant(near))",
         tests=TWO,
     ),
     Mutant(
-        "a tiny row has the score of its neighbourhood for a distance",
+        "a row beside one with a residual has a part of its own score for a distance",
         "kernels/passes.py",
-        "            square = constant(0.0)\n",
-        "            square = load(parts, 8 * i)\n",
+        "where_bits(short, eight_totals(parts, 0 * D), left)",
+        "eight_totals(parts, 0 * D)",
         tests=TWO,
     ),
     Mutant(

@@ -175,8 +175,8 @@ CHANGES = [
         (
             (
                 "kernels/passes.py",
-                "finite_or_zero(divide(weight, clip))",
-                "finite_or_zero(weight)",
+                "        weight = divide(weight, clip)\n",
+                "",
             ),
         ),
     ),

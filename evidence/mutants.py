@@ -126,8 +126,8 @@ MUTANTS = [
     Mutant(
         "floor removed",
         "kernels/passes.py",
-        "larger(distance, constant(floor)))\n    clip",
-        "larger(distance, constant(1e-300)))\n    clip",
+        "larger(distance, constant(floor)))\n    if bits",
+        "larger(distance, constant(1e-300)))\n    if bits",
     ),
     Mutant(
         "divisor taken from the batch",
@@ -145,14 +145,10 @@ MUTANTS = [
     Mutant(
         "a residual in another order than the specified one",
         "kernels/tiles.py",
-        "            e0 = subtract(e0, multiply(load(V, v), spread(Y, y + j * b)))\n"
-        "            v += D\n"
-        "        store(R, to + d, e0)",
+        "            e0 = subtract(e0, multiply(load(V, v), w))\n",
         "            e0 = multiply(e0, constant(1.0 + 2.0**-52))\n"
-        "            e0 = subtract(e0, multiply(load(V, v), spread(Y, y + j * b)))\n"
-        "            v += D\n"
-        "        store(R, to + d, e0)",
-        tests=("tests/parts/test_bits.py",),
+        "            e0 = subtract(e0, multiply(load(V, v), w))\n",
+        tests=("tests/rows/test_passes.py",),
     ),
     Mutant(
         "a charge dropped in the loop",

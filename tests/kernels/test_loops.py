@@ -7,6 +7,7 @@ from numba import njit
 from stillspace.kernels import loops, small
 from stillspace.parts.geometry import entropic_fill, polar, water_fill
 from stillspace.parts.noise import IidGaussian
+from stillspace.parts.queries import PRIVATE_NEAR
 from tests.conftest import random_basis, random_in_h
 from tests.kernels import reference
 
@@ -15,7 +16,7 @@ FLOOR = 2.0**-26
 
 def flat(rows: np.ndarray) -> np.ndarray:
     """Rows (b, D') as the kernels take them: filled up with zeros to a multiple of 8 columns."""
-    return loops.as_table(rows)[:-1].ravel()
+    return loops.as_table(rows)[: len(rows)].ravel()
 
 
 @pytest.mark.parametrize("D", [3, 8, 11, 40])
@@ -55,6 +56,41 @@ def test_gathered_rows_are_the_chosen_ones_and_zeros(rng, count, b):
         want = np.zeros((b, width))
         want[:count, :11] = X[rows]
         assert np.array_equal(block[: b * width].reshape(b, width), want)
+
+
+@pytest.mark.parametrize(("count", "b"), [(0, 0), (1, 8), (8, 8), (23, 24), (96, 96)])
+def test_places_are_those_of_the_chosen_rows_and_of_the_zero_row(rng, count, b):
+    table = loops.as_table(rng.standard_normal((130, 11)))
+    width, places = table.shape[1], np.full(96, -1)
+    chosen = rng.integers(130, size=count + 5)
+    for numbers, rows in ((chosen, chosen[5:]), (chosen[:0], np.arange(5, 5 + count))):
+        assert place(numbers, 5, 5 + count, width, 130, places) == b
+        want = np.concatenate([rows, np.full(b - count, 130)])
+        assert np.array_equal(places[:b], want * width)
+    assert not table[130:].any()
+
+
+@njit
+def place(numbers, start, stop, width, zero_row, places):
+    return loops._place(numbers, start, stop, width, zero_row, places)
+
+
+def test_a_loop_leaves_the_rows_of_its_table_as_they_are(rng):
+    """Also rows near the subspace, whose residuals take part in the sum."""
+    D, r, n = 20, 2, 230
+    V = random_basis(rng, D, r)
+    X = (V @ rng.standard_normal((r, n))).T
+    X[::3] += rng.standard_normal((n, D))[::3]
+    table = loops.as_table(X / np.linalg.norm(X, axis=1, keepdims=True))
+    before, point = table.copy(), np.zeros((r, table.shape[1]))
+    point[:, :D] = V.T
+    nothing, none = np.empty(0), np.empty(0, dtype=np.int64)
+    rest = (np.empty((0, D, r), dtype=np.int64), nothing, np.full(3, 0.1), 0)
+    facts = (D, r, FLOOR, PRIVATE_NEAR, float(n))
+    trace = np.empty((0, 0, 0, 0))
+    assert loops.glad_polar(table, none, none, *rest, facts, point, np.empty((0, 0)), trace) == 3
+    assert np.array_equal(table[: n + 1], before[: n + 1])
+    assert table[n + 1 :].any()
 
 
 @njit

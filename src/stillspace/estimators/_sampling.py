@@ -15,6 +15,7 @@ from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.estimators._files import EXTREME
 from stillspace.rows import Affine, RowTable
 from stillspace.rows.maps import BLOCK_CELLS
+from stillspace.rows.sums import each
 from stillspace.search import (
     Candidate,
     Clump,
@@ -207,17 +208,26 @@ def counted(
         return start.counts
     if start.far_out is None and not start.clumps:
         return np.ones(X.shape[0], dtype=bool)
-    centers = [(clump.center - start.middle) / scale for clump in start.clumps]
-    kept: list[npt.NDArray[np.bool_]] = []
-    members: list[list[npt.NDArray[np.bool_]]] = [[] for _ in centers]
-    for block in _mapped_rows(X, None, _affine(start.middle, scale, missing)):
-        everything = np.ones(len(block), dtype=bool)
-        kept.append(everything if start.far_out is None else start.far_out.keeps(block))
-        for found, clump, at in zip(members, start.clumps, centers, strict=True):
-            found.append(squared_lengths(block - at) <= clump.radius**2)
-    counts = np.concatenate(kept)
-    for found in members:
-        counts[np.flatnonzero(np.concatenate(found))[1:]] = False
+    affine = _affine(start.middle, scale, missing)
+    balls = [((c.center - start.middle) / scale, c.radius**2) for c in start.clumps]
+
+    def told(piece: slice) -> npt.NDArray[np.bool_]:
+        """Return which rows of a piece do not lie too far out, and which ones are in each clump."""
+        found = np.ones((1 + len(balls), len(range(*piece.indices(X.shape[0])))), dtype=bool)
+        at = 0
+        for block in _mapped(X[piece], affine):
+            here = slice(at, at := at + len(block))
+            if start.far_out is not None:
+                found[0, here] = start.far_out.keeps(block)
+            for k, (center, square) in enumerate(balls, 1):
+                found[k, here] = squared_lengths(block - center) <= square
+        return found
+
+    one_by_one = 1 if isinstance(X, RowTable) else None
+    both = np.concatenate(list(each(told, _pieces(X.shape), one_by_one)), axis=1)
+    counts: npt.NDArray[np.bool_] = both[0]
+    for members in both[1:]:
+        counts[np.flatnonzero(members)[1:]] = False
     return counts
 
 
@@ -275,18 +285,22 @@ def variances(
     most = max(VARIANCE_CELLS // D, 1000)
     if len(index) > most:
         index = np.sort(np.random.default_rng(0).permutation(index)[:most])
-    some = None if len(index) == len(counts) else index
-    n, total, first, second, scores = 0, 0.0, np.zeros(D), np.zeros(r), np.zeros(r)
-    for block in _mapped_rows(X, some, _affine(center, scale, missing)):
-        Y = block @ components.T
-        lengths = squared_lengths(block)
-        squares = Y * Y
-        near = np.ones(len(block)) if cut >= 1.0 else _near(lengths, squares, cut)
-        n += int(near.sum())
-        total += float(near @ lengths)
-        first += near @ block
-        scores += near @ Y
-        second += near @ squares
+    affine, everything = _affine(center, scale, missing), len(index) == len(counts)
+
+    def summed(piece: slice) -> FloatArray:
+        """Return sums over rows that are near: 1, ‖x‖², scores, their squares, the row itself."""
+        found = np.zeros(2 + 2 * r + D)
+        for block in _mapped(X[piece if everything else index[piece]], affine):
+            Y, lengths = block @ components.T, squared_lengths(block)
+            squares = Y * Y
+            near = np.ones(len(block)) if cut >= 1.0 else _near(lengths, squares, cut)
+            both = np.column_stack([lengths, Y, squares])
+            found += np.concatenate([[near.sum()], near @ both, near @ block])
+        return found
+
+    one_by_one = 1 if isinstance(X, RowTable) else None
+    found = sum(each(summed, _pieces((len(index), D)), one_by_one), np.zeros(2 + 2 * r + D))
+    (n, total), scores, second, first = np.split(found, [2, 2 + r, 2 + 2 * r])
     freedom = max(n - 1, 1)
     along = np.maximum(second - scores**2 / max(n, 1), 0.0) / freedom
     whole = max(total - float(first @ first) / max(n, 1), 0.0) / freedom
@@ -296,21 +310,27 @@ def variances(
 
 def _affine(center: FloatArray, scale: FloatArray, missing: float | None) -> Affine:
     """Return the map to the units of a fit; a scale of 1 is not divided by."""
-    return Affine.of(center, None if (scale == 1.0).all() else scale, missing)
+    plain = bool((scale == 1.0).all())
+    if plain and missing is None and not center.any():
+        return Affine()
+    return Affine.of(center, None if plain else scale, missing)
 
 
-def _mapped_rows(X: Any, index: IntArray | None, affine: Affine) -> Iterator[AnyArray]:
-    """Yield blocks of chosen (or all) rows that stay in the processor's cache.
+def _pieces(shape: tuple[int, int]) -> list[slice]:
+    """Return slices of rows; a table in a file is read by these."""
+    n, step = shape[0], max(1, BLOCK_CELLS // shape[1])
+    return [slice(at, at + step) for at in range(0, n, step)]
 
-    A table in a file is read in larger pieces.
-    """
-    n, D = X.shape if index is None else (len(index), X.shape[1])
-    piece, step = max(1, BLOCK_CELLS // D), max(1, CACHED_CELLS // D)
-    for first in range(0, n, piece):
-        some = slice(first, first + piece)
-        rows = X[some] if index is None else X[index[some]]
-        for at in range(0, rows.shape[0], step):
-            yield from affine.blocks(rows[at : at + step])
+
+def _mapped(rows: Any, affine: Affine) -> Iterator[AnyArray]:
+    """Yield blocks of mapped rows that stay in the processor's cache. They are only read."""
+    step = max(1, CACHED_CELLS // rows.shape[1])
+    for at in range(0, rows.shape[0], step):
+        block = rows[at : at + step]
+        if affine == Affine():
+            yield np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=float)
+        else:
+            yield from affine.blocks(block)
 
 
 def _near(lengths: FloatArray, squares: FloatArray, cut: float) -> FloatArray:

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from stillspace._typing import FloatArray
+from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jit import bare, jit
-from stillspace.kernels.jobs import by_component, filled
+from stillspace.kernels.jobs import by_component, filled, places_of
 from stillspace.kernels.lane_sums import totals
 from stillspace.kernels.lanes import LANES, constant, store
 from stillspace.kernels.measuring import measured
@@ -24,11 +24,13 @@ def scores(XT: FloatArray, V: FloatArray) -> FloatArray:
 
 @bare
 def _residuals(
-    X: FloatArray, b: int, D: int, V: FloatArray, r: int, Y: FloatArray, parts: FloatArray
-) -> None:
+    X: FloatArray, places: IntArray, b: int, D: int, V: FloatArray, r: int, Y: FloatArray,
+    parts: FloatArray,
+) -> None:  # fmt: skip
     """Write the scores to Y (r, b), and residuals over the rows X (b, D)."""
     for i in range(0, b, 8):
-        group_scores(X, i * D, D, V, r, parts, Y, i, b)
+        nothing = (places, 0 * D, 0 * D, 0 * D, 0 * D, 0 * D)
+        group_scores(X, places, i, D, V, r, False, parts, Y, i, b, *nothing)
         for k in range(i, i + 8):
             residual(X, k * D, D, V, r, Y, k, b, X, k * D)
 
@@ -39,7 +41,8 @@ def residual_to_basis(XT: FloatArray, V: FloatArray) -> tuple[FloatArray, FloatA
     X, Y = np.zeros((filled(b), filled(D))), np.empty((r, filled(b)))
     X[:b, :D] = XT.T
     basis, parts = by_component(V, X.shape[1]), np.empty(64 * (r + 1))
-    _residuals(X.reshape(-1), *X.shape, basis, r, Y.reshape(-1), parts)
+    places = places_of(*X.shape)
+    _residuals(X.reshape(-1), places, *X.shape, basis, r, Y.reshape(-1), parts)
     return X[:b, :D].T, Y[:, :b]
 
 

@@ -29,17 +29,16 @@ from stillspace.kernels.passes import (
     mirror,
 )
 from stillspace.kernels.sparse import add_sparse
-from stillspace.kernels.storage import AS_STORED, bound_rows, load_dense
+from stillspace.kernels.storage import AS_STORED, NORM_WORK, bound_rows, load_dense
 
 _FLAT: Any = types.float64[::1]
 _WHOLE, _REAL = types.int64, types.float64
+_NUMBERS: Any = types.int64[::1]
 _ADD = (
-    _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL, _REAL, _REAL, _FLAT, _FLAT,
-    types.int64[::1], _WHOLE, _WHOLE, _WHOLE, _WHOLE,
+    _FLAT, _NUMBERS, _WHOLE, _FLAT, _WHOLE, _WHOLE, _FLAT, _WHOLE, _WHOLE, _WHOLE, _REAL, _REAL,
+    _REAL, _REAL, _FLAT, _FLAT, _NUMBERS, _WHOLE, _WHOLE, _WHOLE, _WHOLE,
 )  # fmt: skip
-_LOAD = (
-    _FLAT, _FLAT, _REAL, _WHOLE, types.int64[::1], _FLAT, _WHOLE, _FLAT, _WHOLE,
-)  # fmt: skip
+_LOAD = (_FLAT, _FLAT, _REAL, _WHOLE, _NUMBERS, _FLAT, _WHOLE, _FLAT, _WHOLE)
 
 ORTHONORMAL = 2.0**-44
 """How far the inner products of a basis may be from 0 and 1 for `d² = ‖x‖² − ‖Vᵀx‖²` to be used."""
@@ -140,6 +139,11 @@ def row_width(columns: int) -> int:
     return width + LANES if width % (8 * LANES) == 0 else width
 
 
+def places_of(rows: int, width: int) -> IntArray:
+    """Return where rows begin that lie one after another."""
+    return np.arange(0, rows * width, width)
+
+
 def lines(size: int) -> FloatArray:
     """Return zeros that begin with a cache line: eight of them are then loaded from one line."""
     memory = np.zeros(size + LANES)
@@ -228,9 +232,9 @@ def choose(
 @bare
 def _run(
     load: int, source: Any, first: int, row_bytes: int, cells: Cells, factors: Scales, runs: Runs,
-    rows: IntArray, scales: FloatArray, X: FloatArray, add: int, D: int, V: FloatArray, r: int,
-    used: int, kind: int, near: float, floor: float, cut: float, cap: float, work: FloatArray,
-    sums: FloatArray,
+    rows: IntArray, scales: FloatArray, places: IntArray, X: FloatArray, add: int, D: int,
+    V: FloatArray, r: int, used: int, kind: int, near: float, floor: float, cut: float, cap: float,
+    work: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
     """Load and add block after block, job after job, by the two addresses."""
     c, last = cells, runs.edges[-1, 1] if row_bytes > 0 else 0  # no row is ahead of position 0
@@ -244,7 +248,8 @@ def _run(
                 bound_rows(X, D, b, factors.bound, scales, work)
             at += width
             ahead = (runs.chosen, at, last, first, row_bytes)
-            call(add, (X, b, D, V, r, used, kind, near, floor, cut, cap, work, out, *ahead))
+            facts = (b, D, V, r, used, kind, near, floor, cut, cap)
+            call(add, (X, places, -1, X[:0], *facts, work, out, *ahead))
 
 
 @cache
@@ -289,7 +294,8 @@ class RowAdder:
         near = near_of(terms.V, terms.near)
         self._projects = terms.kind in (GLAD, NEWTON) and near < np.inf
         size = D * D if terms.kind == MOMENT else used * D + filled(used * used) + 16
-        first, last = r * D, r * D + 4 * used * b + D + 16 + 64 * (r + 1)
+        room = max(4 * used * b + D + 64 * (r + 1), NORM_WORK)
+        first, last = r * D, r * D + room
         memory = lines(last + len(self._terms.out) * size)
         memory[:first].reshape(r, D)[:, :columns] = terms.V.T
         self._V, work = memory[:first], memory[first:last]
@@ -300,7 +306,8 @@ class RowAdder:
         self.arguments: tuple[Any, ...] = (D, *facts, work)
         """What the compiled function takes beside the rows, before the sums of a job."""
         if loads:
-            self._memory = np.empty(b, dtype=np.int64), np.empty(b), lines(D * b)
+            places = places_of(b, D)
+            self._memory = np.empty(b, dtype=np.int64), np.empty(b), places, lines(D * b)
 
     def add(
         self, load: Any, source: tuple[Any, ...], cells: Cells, factors: Scales, runs: Runs

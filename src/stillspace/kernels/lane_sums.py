@@ -12,9 +12,11 @@ from stillspace.kernels.lanes import LANES, LanesType
 
 _lanes = LanesType()
 _I32 = ir.IntType(32)
-_EVEN, _ODD = (0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15)
-_FIRST, _SECOND = (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15)
-_LOW, _HIGH = (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15)
+_STAY, _SWAP = (0, 9, 2, 11, 4, 13, 6, 15), (1, 8, 3, 10, 5, 12, 7, 14)
+_STAY_2, _SWAP_2 = (0, 1, 10, 11, 4, 5, 14, 15), (2, 3, 8, 9, 6, 7, 12, 13)
+_STAY_4, _SWAP_4 = (0, 1, 2, 3, 12, 13, 14, 15), (4, 5, 6, 7, 8, 9, 10, 11)
+"""Of two values, lanes that stay where they are, and the lanes that are added to them: the first
+kind costs no shuffle."""
 
 
 def _totals(
@@ -37,7 +39,7 @@ def _totals(
             )
 
         values = list(args)
-        for one, other in ((_EVEN, _ODD), (_FIRST, _SECOND), (_LOW, _HIGH)):
+        for one, other in ((_STAY, _SWAP), (_STAY_2, _SWAP_2), (_STAY_4, _SWAP_4)):
             pairs = zip(values[::2], values[1::2], strict=True)
             values = [builder.fadd(mix(a, b, one), mix(a, b, other)) for a, b in pairs]
         return values[0]

@@ -26,10 +26,13 @@ register_model: Any = numba.extending.register_model
 __all__ = [
     "LANES",
     "add",
+    "bits_above",
+    "bits_below",
     "constant",
     "divide",
     "entry",
     "finite_or_zero",
+    "first_bit",
     "first_lanes",
     "fused",
     "larger",
@@ -43,6 +46,7 @@ __all__ = [
     "subtract",
     "total",
     "where_below",
+    "where_bits",
     "where_number",
     "where_unequal",
 ]
@@ -221,6 +225,39 @@ def _where_number(_: Any, a: Any, c: Any) -> Any:  # noqa: ARG001
     return _lanes(_lanes, _lanes), generate
 
 
+def _bits(relation: str) -> Any:
+    """Return a comparison of lanes: bit k is set where it holds, or a lane is not a number."""
+
+    def compare(_: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            lanes = builder.fcmp_unordered(relation, *args)
+            return builder.zext(builder.bitcast(lanes, ir.IntType(LANES)), ir.IntType(64))
+
+        return types.int64(_lanes, _lanes), generate
+
+    return intrinsic(compare)
+
+
+def _first_bit(_: Any, bits: Any) -> Any:  # noqa: ARG001
+    """`first_bit(bits)`: the lowest bit that is set, of a whole number that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
+
+
+def _where_bits(_: Any, bits: Any, a: Any, b: Any) -> Any:  # noqa: ARG001
+    """`where_bits(bits, a, b)`: a in the lanes whose bit is set, else b."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        kind = ir.VectorType(ir.IntType(1), LANES)
+        lanes = builder.bitcast(builder.trunc(args[0], ir.IntType(LANES)), kind)
+        return builder.select(lanes, args[1], args[2])
+
+    return _lanes(types.int64, _lanes, _lanes), generate
+
+
 def _first_lanes(_: Any, a: Any, count: Any) -> Any:  # noqa: ARG001
     """`first_lanes(a, count)`: a in the first lanes, 0 in the others."""
 
@@ -263,6 +300,10 @@ smaller: Callable[..., Any] = intrinsic(_smaller)
 magnitude: Callable[..., Any] = intrinsic(_magnitude)
 root: Callable[..., Any] = intrinsic(_root)
 first_lanes: Callable[..., Any] = intrinsic(_first_lanes)
+bits_below: Callable[..., int] = _bits("<")
+bits_above: Callable[..., int] = _bits(">")
+first_bit: Callable[..., int] = intrinsic(_first_bit)
+where_bits: Callable[..., Any] = intrinsic(_where_bits)
 finite_or_zero: Callable[..., Any] = intrinsic(_finite_or_zero)
 where_below: Callable[..., Any] = intrinsic(_where_below)
 where_number: Callable[..., Any] = intrinsic(_where_number)

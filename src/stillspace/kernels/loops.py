@@ -4,9 +4,8 @@ They do what `run` does with `Release.apply`, the geometry and the output, for t
 plans: GLAD with the polar step, REAPER with water-filling or the entropic mirror. Draws are never
 made here: a chunk gets stacked draws and returns how many it used.
 
-Rows come as they lie in a table, (n + 1, D): D filled up with zeros to a multiple of 8, and a zero
-row at the end that fills up blocks. Blocks of rows are copied and added up as in every other pass
-(`tiles`, `passes`).
+Rows come as they lie in a table (`as_table`). Blocks of rows are added up as in every other pass
+(`tiles`, `passes`). GLAD's rows stay where they are: a block says where each of its rows begins.
 `offsets` and `chosen` hold the selections of all iterations (`chosen[offsets[k]:offsets[k + 1]]`);
 no offsets means all rows. `noise` has no iterations where there is none. `trace` (iterations, 2, …)
 is filled with the point before each step and what was released there; of no entries, it is not.
@@ -24,10 +23,13 @@ from stillspace.kernels.jobs import ORTHONORMAL, filled, lines
 from stillspace.kernels.lanes import constant, load, multiply, root, spread, store, subtract
 from stillspace.kernels.passes import GLAD, add_terms, clipped
 from stillspace.kernels.small import mirror_step, polar_rows, rebuild, water_fill
-from stillspace.kernels.tiles import eight_totals, project_out, squares_of_row
+from stillspace.kernels.tiles import eight_totals, group_squares, project_out, squares_of_row
 
 BLOCK = 96
 """Rows in a block: with its residuals it stays in the first cache up to some twenty columns."""
+
+EXTRA = 1 + BLOCK
+"""Rows of a table beyond those of the data."""
 
 WATER_FILLING, CAPPED_MIRROR, RESCALED_MIRROR = 0, 1, 2
 
@@ -35,9 +37,12 @@ _LARGEST_INDEX = 2.0**62  # as in stillspace.parts.noise
 
 
 def as_table(X: FloatArray) -> FloatArray:
-    """Return rows (n, D') as (n + 1, D): D' filled up with zeros, and a zero row at the end."""
+    """Return rows (n, D') as (n + `EXTRA`, D), D' filled up with zeros to a multiple of 8.
+
+    Row n is a zero row, which fills up blocks. The residuals of a block go to the rows after it.
+    """
     (n, columns), width = X.shape, filled(X.shape[1])
-    table = lines((n + 1) * width).reshape(n + 1, width)
+    table = lines((n + EXTRA) * width).reshape(n + EXTRA, width)
     table[:n, :columns] = X
     return table
 
@@ -99,6 +104,25 @@ def _gather(
                 store(X, i * D + d, load(rows, chosen[start + i] * D + d))
     for to in range(count * D, b * D, 8):
         store(X, to, zero)
+    return b
+
+
+@part
+def _place(chosen: IntArray, start: int, stop: int, D: int, zero_row: int, places: IntArray) -> int:
+    """Write where rows start…stop − 1, or those that `chosen` has there, begin; return b.
+
+    b is a multiple of 8: the zero row, whose term is exactly zero, fills up the block.
+    """
+    count = stop - start
+    b = (count + 7) // 8 * 8
+    if chosen.size == 0:
+        for i in range(count):
+            places[i] = (start + i) * D
+    else:
+        for i in range(count):
+            places[i] = chosen[start + i] * D
+    for i in range(count, b):
+        places[i] = zero_row * D
     return b
 
 
@@ -178,20 +202,27 @@ def glad_polar(
     filled up with zeros, and `average` (D, D), if that has entries, are updated.
     """
     D, r, floor, near, divisor = facts
-    width, used, basis = V.shape[1], r + r % 2, V.reshape(-1)
-    block, sums = _lines(BLOCK * width), _lines(used * width + 16 + used * used)
-    work = _lines(4 * used * BLOCK + width + 16 + 64 * (r + 1))
+    n, width, used, basis = rows.shape[0] - EXTRA, V.shape[1], r + r % 2, V.reshape(-1)
+    table, places, free = rows.reshape(-1), np.empty(BLOCK, dtype=np.int64), (n + 1) * width
+    sums = _lines(used * width + 16 + used * used)
+    work = _lines(4 * used * BLOCK + width + 64 * (r + 1))
     moved, J = np.zeros((r, width)), np.empty((r, r))
     sampled = offsets.size > 0
+    squares = _lines(0 if sampled else n + BLOCK)
+    for start in range(0, 0 if sampled else n, BLOCK):
+        b = _place(chosen, start, min(start + BLOCK, n), width, n, places)
+        for i in range(0, b, 8):
+            square = group_squares(table, places, i, width, 0 * i, width, work, 0 * i)
+            store(squares, start + i, square)
     for k in range(steps.size):
         sums[:] = 0.0
         distinct = near if _is_orthonormal(V) else math.inf
-        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, rows.shape[0] - 1)
+        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, n)
         for start in range(low, high, BLOCK):
-            b = _gather(rows, chosen, start, min(start + BLOCK, high), width, block)
+            b = _place(chosen, start, min(start + BLOCK, high), width, n, places)
             add_terms(
-                block, b, width, basis, r, used, GLAD, distinct, floor, math.inf, 0.0, work, sums,
-                chosen, 0, 0, 0, 0,
+                table, places, free, squares[start : start + b], b, width, basis, r, used, GLAD,
+                distinct, floor, math.inf, 0.0, work, sums, chosen, 0, 0, 0, 0,
             )  # fmt: skip
         if distinct < math.inf:
             project_out(sums, basis, width, r, work)
@@ -240,7 +271,7 @@ def reaper(
     for k in range(steps.size):
         half[:] = 0.0
         wide[:, :D] = P
-        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, rows.shape[0] - 1)
+        low, high = (offsets[k], offsets[k + 1]) if sampled else (0, rows.shape[0] - EXTRA)
         for start in range(low, high, BLOCK):
             b = _gather(rows, chosen, start, min(start + BLOCK, high), width, block)
             scaled_residuals(block, b, width, wide.reshape(-1), D, floor, R, work)

@@ -18,6 +18,7 @@ from stillspace.kernels.jobs import (
     filled,
     loader,
     near_of,
+    places_of,
 )
 from stillspace.kernels.passes import measure
 from stillspace.kernels.storage import bound_rows
@@ -41,7 +42,7 @@ class Measured:
         self._distances = np.empty(0 if wanted.near is None else self.stride)
         near = 0.0 if wanted.near is None else near_of(wanted.V, wanted.near)
         self.basis: tuple[Any, ...] = (by_component(wanted.V, self.D), r, near)
-        work = np.empty(self.D + 16 + 64 * (r + 1))
+        work = np.empty(self.D + 64 * (r + 1))
         self.targets: tuple[Any, ...] = (self.stride, self._distances, work)
         """What `measure` takes after the place where scores begin."""
 
@@ -64,15 +65,16 @@ def measured(
     X = np.zeros((found.stride, found.D))
     X[:b, :D] = XT.T
     run: Any = measure
-    run(X.reshape(-1), found.stride, found.D, *found.basis, found.scores, 0, *found.targets)
+    facts = places_of(*X.shape), *X.shape, *found.basis, found.scores, 0
+    run(X.reshape(-1), *facts, *found.targets)
     return found.result()
 
 
 @bare
 def _run_measure(
     load: int, source: Any, cells: Cells, factors: Scales, span: Span, rows: IntArray,
-    scales: FloatArray, X: FloatArray, D: int, V: FloatArray, r: int, near: float, Y: FloatArray,
-    stride: int, distances: FloatArray, work: FloatArray,
+    scales: FloatArray, places: IntArray, X: FloatArray, D: int, V: FloatArray, r: int,
+    near: float, Y: FloatArray, stride: int, distances: FloatArray, work: FloatArray,
 ) -> None:  # fmt: skip
     """Load and measure block after block; blocks are a multiple of 8 rows."""
     c, at = cells, span.start
@@ -82,7 +84,7 @@ def _run_measure(
         call(load, (source, c.center, c.unit, c.missing, c.kind, rows, scales, b, X, D))
         if factors.bound >= 0.0:
             bound_rows(X, D, b, factors.bound, scales, work)
-        measure(X, b, D, V, r, near, Y, at - span.start, stride, distances, work)
+        measure(X, places, b, D, V, r, near, Y, at - span.start, stride, distances, work)
         at += width
 
 
@@ -97,7 +99,8 @@ def measure_rows(
     """Return the scores (r, b) of stored rows, and their distances (b) if those are wanted."""
     found = Measured(wanted, span.stop - span.start)
     b = filled(min(span.block, found.rows))
-    memory = np.empty(b, dtype=np.int64), np.empty(b), np.empty(found.D * b)
+    places = places_of(b, found.D)
+    memory = np.empty(b, dtype=np.int64), np.empty(b), places, np.empty(found.D * b)
     run: Any = _run_measure
     run(
         loader(load, source), source, cells, factors, span, *memory, found.D, *found.basis,

@@ -18,9 +18,12 @@ from stillspace._typing import FloatArray, IntArray
 from stillspace.kernels.jit import bare, part
 from stillspace.kernels.lanes import (
     add,
+    bits_above,
+    bits_below,
     constant,
     divide,
     finite_or_zero,
+    first_bit,
     larger,
     load,
     multiply,
@@ -30,6 +33,7 @@ from stillspace.kernels.lanes import (
     subtract,
     total,
     where_below,
+    where_bits,
 )
 from stillspace.kernels.prefetch import LONG_ROW, bring_rows
 from stillspace.kernels.tiles import (
@@ -40,9 +44,18 @@ from stillspace.kernels.tiles import (
     group_scores,
     project_out,
     residual,
+    steps_of,
 )
 
 GLAD, IRLS, SCORES, NEWTON, MOMENT = 0, 1, 2, 3, 4
+
+EARLY = 5
+"""Of eight long rows of the next block, so many come nearer while scores are made, and the others
+while terms are added: in proportion to the time that either takes."""
+
+SHORT = 1.0 - 2.0**-40
+"""Up to this `square` the clip of a weight is a division by 1, which is left out: rounding makes
+`weight · distance · size` larger by a factor of at most 1 + 2⁻⁴⁹."""
 
 
 @part
@@ -55,8 +68,10 @@ def clipped(distance: Any, square: Any, floor: float, cut: float) -> Any:
     """
     one = constant(1.0)
     weight = divide(one, larger(distance, constant(floor)))
-    clip = larger(multiply(weight, multiply(distance, root(square))), one)
-    return where_below(distance, constant(cut), finite_or_zero(divide(weight, clip)))
+    if bits_above(square, constant(SHORT)) != 0:
+        clip = larger(multiply(weight, multiply(distance, root(square))), one)
+        weight = divide(weight, clip)
+    return where_below(distance, constant(cut), finite_or_zero(weight))
 
 
 @part
@@ -71,36 +86,31 @@ def squares_of(Y: FloatArray, at: int, r: int, b: int) -> Any:
 
 @part
 def group_distances(
-    squares: Any, X: FloatArray, at: int, D: int, V: FloatArray, r: int, near: float, keep: bool,
-    parts: FloatArray, Y: FloatArray, to: int, b: int, R: FloatArray,
+    squares: Any, X: FloatArray, places: IntArray, i: int, D: int, V: FloatArray, r: int,
+    near: float, keep: bool, free: int, parts: FloatArray, Y: FloatArray, to: int, b: int,
+    R: FloatArray,
 ) -> Any:  # fmt: skip
-    """Return the squared distances of the eight rows X[at:], of these squares and scores Y[to:].
+    """Return the squared distances of eight rows, from row i on, with these squares, scores Y[to:].
 
-    With `keep` a residual that is computed takes the place of its row; without, it goes to R (D).
-    The first 16 entries of R after the row are scratch.
+    With `keep` a residual that is computed takes the place of its row, or goes to row k of X[free:]
+    if `free` is not negative; `places` then says so. Without `keep` it goes to R (D).
     """
     left = subtract(squares, squares_of(Y, to, r, b))
-    # 0 + D: a plain number would have its own copy of the function compiled
-    first, second = D + 0, D + 8
-    store(R, first, left)
-    store(R, second, squares)
-    explicit = False
-    for i in range(8):
-        if not R[first + i] >= near:
-            # A row whose squares vanish has the distance 0, also beside a row with a residual:
-            # without this its parts would be those of its first score.
-            square = constant(0.0)
-            if R[second + i] != 0.0:
-                target, begin = (X, at + i * D) if keep else (R, 0 * D)
-                square = residual(X, at + i * D, D, V, r, Y, to + i, b, target, begin)
-                explicit = True
-            store(parts, 8 * i, square)
-    if explicit:
-        store(R, second, eight_totals(parts, 0 * D))
-        for i in range(8):
-            if not R[first + i] >= near:
-                R[first + i] = R[second + i]
-        left = load(R, first)
+    # A row whose squares vanish has the distance 0 as it is.
+    short = bits_below(left, constant(near)) & bits_above(squares, constant(0.0))
+    if short != 0:
+        rest = short
+        while rest != 0:  # no branch per row: which rows are near, no processor can guess
+            k = first_bit(rest)
+            rest &= rest - 1
+            x = places[i + k]
+            if keep and free >= 0:
+                places[i + k] = free + (i + k) * D
+            # 0 * D: a plain number would have its own copy of the function compiled
+            target, begin = (X, places[i + k]) if keep else (R, 0 * D)
+            square = residual(X, x, D, V, r, Y, to + k, b, target, begin)
+            store(parts, 8 * k, square)
+        left = where_bits(short, eight_totals(parts, 0 * D), left)
     return left
 
 
@@ -154,11 +164,15 @@ def weigh_group(
 
 @bare
 def add_terms(
-    X: FloatArray, b: int, D: int, V: FloatArray, r: int, used: int, kind: int, near: float,
-    floor: float, cut: float, cap: float, work: FloatArray, sums: FloatArray, chosen: IntArray,
-    ahead: int, stop: int, first: int, row_bytes: int,
+    X: FloatArray, places: IntArray, free: int, squares: FloatArray, b: int, D: int,
+    V: FloatArray, r: int, used: int, kind: int, near: float, floor: float, cut: float, cap: float,
+    work: FloatArray, sums: FloatArray, chosen: IntArray, ahead: int, stop: int, first: int,
+    row_bytes: int,
 ) -> None:  # fmt: skip
-    """Add the terms of a block; X is spoilt. Meanwhile the rows of the next block come nearer.
+    """Add the terms of a block. Meanwhile the rows of the next block come nearer.
+
+    Rows of X are spoilt, unless there are b `free` rows in it (`group_distances`); then `places`
+    are. `squares` are the ‖x‖² if they are known, or has no entries.
 
     GLAD: `Σ w x yᵀ`, w clipped, which `finish` projects. Newton: that, the number `Σ u‖y‖²` and the
     matrix `Σ u yyᵀ`. IRLS: `Σ x yᵀ/max(‖Qx‖, floor)` over the rows with ‖Qx‖ < cut, and the number
@@ -167,23 +181,31 @@ def add_terms(
 
     `used` is r or r + 1, an even number; for the moment, the columns that are not there to fill up
     rows. `sums` holds (used, D), 8 places for the number, (used, used) and 8 more. `work` holds
-    what `weigh_group` says, each (used, b); then D + 16 entries for a row; then 64 (r + 1) for
+    what `weigh_group` says, each (used, b); then D entries for a row; then 64 (r + 1) for
     parts. What component r + 1 adds to `sums`, if there is one, is never handed on. What follows
     the argument `sums` is the next block, for `bring_rows`.
     """
-    soon = stop if row_bytes < LONG_ROW else 0
+    stop = min(ahead + b, stop)
     if kind == MOMENT:
-        bring_rows(chosen, ahead, min(ahead + b, soon), first, row_bytes)
+        bring_rows(chosen, ahead, stop if row_bytes < LONG_ROW else ahead, first, row_bytes)
         add_square(X, b, D, used, sums)
         return
     number, size = constant(0.0), used * b
-    R, parts = work[4 * size : 4 * size + D + 16], work[4 * size + D + 16 :]
+    R, parts = work[4 * size : 4 * size + D], work[4 * size + D :]
+    early, steps = EARLY if row_bytes >= LONG_ROW else 8, steps_of(D, r)
+    each, soon = (early + steps - 1) // steps, min(ahead + b * early // 8, stop)
     for i in range(0, b, 8):
-        bring_rows(chosen, ahead + i, min(ahead + i + 8, soon), first, row_bytes)
-        left = group_scores(X, i * D, D, V, r, parts, work, i, b)
+        left = group_scores(
+            X, places, i, D, V, r, len(squares) == 0, parts, work, i, b, chosen,
+            ahead + i // 8 * steps * each, soon, each, first, row_bytes,
+        )  # fmt: skip
+        if len(squares) > 0:
+            left = load(squares, i)
         if kind != SCORES:
             keep = kind != IRLS
-            left = group_distances(left, X, i * D, D, V, r, near, keep, parts, work, i, b, R)
+            left = group_distances(
+                left, X, places, i, D, V, r, near, keep, free, parts, work, i, b, R
+            )
         store(work, 3 * size + i, left)
     for i in range(0, b, 8):  # a loop of its own: roots and quotients of neighbours overlap
         left = load(work, 3 * size + i)
@@ -192,8 +214,8 @@ def add_terms(
     sums[used * D] += total(number)
     if kind != SCORES:
         add_outer(
-            X, D, b, work, 3 * size, used if r in (1, 3) else r, sums, chosen, ahead,
-            stop - soon, first, row_bytes,
+            X, places, D, b, work, 3 * size, used if r in (1, 3) else r, sums, chosen, soon,
+            stop, first, row_bytes,
         )  # fmt: skip
     if kind in (NEWTON, SCORES):
         add_gram(work, 2 * size, work, size, b, used, sums, used * D + 8)
@@ -226,18 +248,23 @@ def finish(sums: FloatArray, V: FloatArray, D: int, r: int, work: FloatArray) ->
 
 @bare
 def measure(
-    X: FloatArray, b: int, D: int, V: FloatArray, r: int, near: float, Y: FloatArray, at: int,
-    stride: int, distances: FloatArray, work: FloatArray,
+    X: FloatArray, places: IntArray, b: int, D: int, V: FloatArray, r: int, near: float,
+    Y: FloatArray, at: int, stride: int, distances: FloatArray, work: FloatArray,
 ) -> None:  # fmt: skip
     """Write scores to Y[at:], components `stride` entries apart; X stays.
 
-    If `distances` has entries, distances go there from `at` on. `work` has D + 16 entries for a
-    row, then 64 (r + 1) for parts.
+    If `distances` has entries, distances go there from `at` on. `work` has D entries for a row,
+    then 64 (r + 1) for parts.
     """
-    R, parts = work[: D + 16], work[D + 16 :]
+    R, parts = work[:D], work[D:]
     for i in range(0, b, 8):
-        left = group_scores(X, i * D, D, V, r, parts, Y, at + i, stride)
-        if len(distances) > 0:
-            to = at + i
-            left = group_distances(left, X, i * D, D, V, r, near, False, parts, Y, to, stride, R)
+        to, wanted = at + i, len(distances) > 0
+        left = group_scores(
+            X, places, i, D, V, r, wanted, parts, Y, to, stride, places, 0 * D, 0 * D, 0 * D,
+            0 * D, 0 * D,
+        )  # fmt: skip
+        if wanted:
+            left = group_distances(
+                left, X, places, i, D, V, r, near, False, 0 * D - 1, parts, Y, to, stride, R
+            )
             store(distances, at + i, root(larger(left, constant(0.0))))

@@ -1,7 +1,8 @@
 """Rows as they lie in memory, eight cells of a row to one value: the one layer below all passes.
 
-A block X is (b, D): row after row, D filled up with zeros to a multiple of 8, b a multiple of 8.
-A basis V is (r, D), component after component. Arrays are flat.
+A block X has b rows of D cells, D filled up with zeros to a multiple of 8, b a multiple of 8.
+`places` says where each row begins: in a block that was loaded, row after row. A basis V is (r, D),
+component after component. Arrays are flat.
 
 **Order inside a row.** A sum over the coordinates of a row is made in eight parts, part k of the
 coordinates d ≡ k (mod 8) in ascending order; the parts are then added as neighbours:
@@ -36,49 +37,53 @@ and the eight cells that keep rows apart are one chunk."""
 
 @part
 def group_scores(
-    X: FloatArray, at: int, D: int, V: FloatArray, r: int, parts: FloatArray, Y: FloatArray,
-    to: int, b: int,
+    X: FloatArray, places: IntArray, i: int, D: int, V: FloatArray, r: int, squared: bool,
+    parts: FloatArray, Y: FloatArray, to: int, b: int, chosen: IntArray, ahead: int, stop: int,
+    each: int, first: int, row_bytes: int,
 ) -> Any:  # fmt: skip
-    """Write the scores `Vᵀx` of the eight rows X[at:] to Y[to:] (r, b); return their ‖x‖².
+    """Write the scores `Vᵀx` of eight rows, from row i on, to Y[to:] (r, b); return their ‖x‖².
 
-    `parts` has 64 (r + 1) entries.
+    Zeros instead unless `squared`. `parts` has 64 (r + 1) entries. Meanwhile rows come nearer,
+    positions ahead…stop (`bring_rows`), `each` of them in every one of `steps_of` steps.
     """
     squares = constant(0.0)
     for begin in range(0, D, CHUNK):
         end = begin + CHUNK if begin + CHUNK < D else D
         j = 0
         while MANY_REGISTERS and j + 2 <= r:
-            one, other = _two_inner_products(X, at, D, V, j * D, begin, end, parts, 64 * j)
+            one, other = _two_inner_products(X, places, i, D, V, j * D, begin, end, parts, 64 * j)
             store(Y, to + j * b, one)
             store(Y, to + (j + 1) * b, other)
-            j += 2
+            bring_rows(chosen, ahead, min(ahead + each, stop), first, row_bytes)
+            j, ahead = j + 2, ahead + each
         while j < r:
-            found = _inner_products(X, at, D, V, j * D, begin, end, parts, 64 * j)
+            found = _inner_products(X, places, i, D, V, j * D, begin, end, parts, 64 * j)
             store(Y, to + j * b, found)
-            j += 1
-        squares = _squares(X, at, D, begin, end, parts, 64 * r)
+            bring_rows(chosen, ahead, min(ahead + each, stop), first, row_bytes)
+            j, ahead = j + 1, ahead + each
+        if squared:
+            squares = group_squares(X, places, i, D, begin, end, parts, 64 * r)
     return squares
+
+
+@part
+def steps_of(D: int, r: int) -> int:
+    """Return in how many steps `group_scores` goes through the components."""
+    return (D + CHUNK - 1) // CHUNK * ((r + 1) // 2 if MANY_REGISTERS else r)
 
 
 @part
 def eight_totals(parts: FloatArray, at: int) -> Any:
     """Return the sums of the parts of eight rows."""
-    return totals(
-        load(parts, at),
-        load(parts, at + 8),
-        load(parts, at + 16),
-        load(parts, at + 24),
-        load(parts, at + 32),
-        load(parts, at + 40),
-        load(parts, at + 48),
-        load(parts, at + 56),
-    )
+    a0, a1, a2, a3 = _load_four(parts, at)
+    a4, a5, a6, a7 = _load_four(parts, at + 32)
+    return totals(a0, a1, a2, a3, a4, a5, a6, a7)
 
 
 @part
 def _inner_products(
-    X: FloatArray, x: int, D: int, V: FloatArray, v: int, begin: int, end: int, parts: FloatArray,
-    to: int,
+    X: FloatArray, places: IntArray, i: int, D: int, V: FloatArray, v: int, begin: int, end: int,
+    parts: FloatArray, to: int,
 ) -> Any:  # fmt: skip
     """Return the inner products of eight rows with V[v:], as far as coordinate `end`.
 
@@ -89,18 +94,10 @@ def _inner_products(
     if begin > 0:
         a0, a1, a2, a3 = _load_four(parts, to)
         a4, a5, a6, a7 = _load_four(parts, to + 32)
-    x1, x2, x3, x4, x5, x6, x7 = (
-        x + D,
-        x + 2 * D,
-        x + 3 * D,
-        x + 4 * D,
-        x + 5 * D,
-        x + 6 * D,
-        x + 7 * D,
-    )
+    x0, x1, x2, x3, x4, x5, x6, x7 = _eight(places, i)
     for k in range(begin, end, 8):
         w = load(V, v + k)
-        a0 = add(a0, multiply(load(X, x + k), w))
+        a0 = add(a0, multiply(load(X, x0 + k), w))
         a1 = add(a1, multiply(load(X, x1 + k), w))
         a2 = add(a2, multiply(load(X, x2 + k), w))
         a3 = add(a3, multiply(load(X, x3 + k), w))
@@ -116,8 +113,8 @@ def _inner_products(
 
 @part
 def _two_inner_products(
-    X: FloatArray, x: int, D: int, V: FloatArray, v: int, begin: int, end: int, parts: FloatArray,
-    to: int,
+    X: FloatArray, places: IntArray, i: int, D: int, V: FloatArray, v: int, begin: int, end: int,
+    parts: FloatArray, to: int,
 ) -> Any:  # fmt: skip
     """Return what `_inner_products` returns, for V[v:] and V[v + D:]; a row is loaded once."""
     zero = constant(0.0)
@@ -128,15 +125,15 @@ def _two_inner_products(
         a4, a5, a6, a7 = _load_four(parts, to + 32)
         b0, b1, b2, b3 = _load_four(parts, to + 64)
         b4, b5, b6, b7 = _load_four(parts, to + 96)
+    x0, x1, x2, x3, x4, x5, x6, x7 = _eight(places, i)
     for k in range(begin, end, 8):
-        w, u, p = load(V, v + k), load(V, v + D + k), x + k
-        y0, y1, y2, y3 = load(X, p), load(X, p + D), load(X, p + 2 * D), load(X, p + 3 * D)
+        w, u = load(V, v + k), load(V, v + D + k)
+        y0, y1, y2, y3 = load(X, x0 + k), load(X, x1 + k), load(X, x2 + k), load(X, x3 + k)
         a0, b0 = add(a0, multiply(y0, w)), add(b0, multiply(y0, u))
         a1, b1 = add(a1, multiply(y1, w)), add(b1, multiply(y1, u))
         a2, b2 = add(a2, multiply(y2, w)), add(b2, multiply(y2, u))
         a3, b3 = add(a3, multiply(y3, w)), add(b3, multiply(y3, u))
-        q = p + 4 * D
-        y0, y1, y2, y3 = load(X, q), load(X, q + D), load(X, q + 2 * D), load(X, q + 3 * D)
+        y0, y1, y2, y3 = load(X, x4 + k), load(X, x5 + k), load(X, x6 + k), load(X, x7 + k)
         a4, b4 = add(a4, multiply(y0, w)), add(b4, multiply(y0, u))
         a5, b5 = add(a5, multiply(y1, w)), add(b5, multiply(y1, u))
         a6, b6 = add(a6, multiply(y2, w)), add(b6, multiply(y2, u))
@@ -151,27 +148,34 @@ def _two_inner_products(
 
 
 @part
-def _squares(
-    X: FloatArray, x: int, D: int, begin: int, end: int, parts: FloatArray, to: int
-) -> Any:
+def group_squares(
+    X: FloatArray, places: IntArray, i: int, D: int, begin: int, end: int, parts: FloatArray,
+    to: int,
+) -> Any:  # fmt: skip
     """Return the sums of squares of eight rows, as `_inner_products`."""
     zero = constant(0.0)
     a0, a1, a2, a3, a4, a5, a6, a7 = zero, zero, zero, zero, zero, zero, zero, zero
     if begin > 0:
         a0, a1, a2, a3 = _load_four(parts, to)
         a4, a5, a6, a7 = _load_four(parts, to + 32)
-    for k in range(x + begin, x + end, 8):
-        y0, y1, y2, y3 = load(X, k), load(X, k + D), load(X, k + 2 * D), load(X, k + 3 * D)
+    x0, x1, x2, x3, x4, x5, x6, x7 = _eight(places, i)
+    for k in range(begin, end, 8):
+        y0, y1, y2, y3 = load(X, x0 + k), load(X, x1 + k), load(X, x2 + k), load(X, x3 + k)
         a0, a1 = add(a0, multiply(y0, y0)), add(a1, multiply(y1, y1))
         a2, a3 = add(a2, multiply(y2, y2)), add(a3, multiply(y3, y3))
-        q = k + 4 * D
-        y0, y1, y2, y3 = load(X, q), load(X, q + D), load(X, q + 2 * D), load(X, q + 3 * D)
+        y0, y1, y2, y3 = load(X, x4 + k), load(X, x5 + k), load(X, x6 + k), load(X, x7 + k)
         a4, a5 = add(a4, multiply(y0, y0)), add(a5, multiply(y1, y1))
         a6, a7 = add(a6, multiply(y2, y2)), add(a7, multiply(y3, y3))
     if end < D:
         _store_four(parts, to, a0, a1, a2, a3)
         _store_four(parts, to + 32, a4, a5, a6, a7)
     return totals(a0, a1, a2, a3, a4, a5, a6, a7)
+
+
+@part
+def _eight(places: IntArray, i: int) -> Any:
+    first = places[i], places[i + 1], places[i + 2], places[i + 3]
+    return (*first, places[i + 4], places[i + 5], places[i + 6], places[i + 7])
 
 
 @part
@@ -207,20 +211,21 @@ def residual(
     Component after component. What is returned are the eight parts of the sum of squares.
     """
     square, d = constant(0.0), 0
-    while d + 32 <= D:
+    while d + 24 <= D:
         v, p = d, x + d
-        e0, e1, e2, e3 = load(X, p), load(X, p + 8), load(X, p + 16), load(X, p + 24)
+        e0, e1, e2 = load(X, p), load(X, p + 8), load(X, p + 16)
         for j in range(r):
             w = spread(Y, y + j * b)
             e0 = subtract(e0, multiply(load(V, v), w))
             e1 = subtract(e1, multiply(load(V, v + 8), w))
             e2 = subtract(e2, multiply(load(V, v + 16), w))
-            e3 = subtract(e3, multiply(load(V, v + 24), w))
             v += D
-        _store_four(R, to + d, e0, e1, e2, e3)
+        store(R, to + d, e0)
+        store(R, to + d + 8, e1)
+        store(R, to + d + 16, e2)
         square = add(add(square, multiply(e0, e0)), multiply(e1, e1))
-        square = add(add(square, multiply(e2, e2)), multiply(e3, e3))
-        d += 32
+        square = add(square, multiply(e2, e2))
+        d += 24
     while d < D:
         e0, v = load(X, x + d), d
         for j in range(r):
@@ -234,52 +239,49 @@ def residual(
 
 @part
 def add_outer(
-    X: FloatArray, D: int, b: int, W: FloatArray, w0: int, r: int, sums: FloatArray,
-    chosen: IntArray, ahead: int, stop: int, first: int, row_bytes: int,
+    X: FloatArray, places: IntArray, D: int, b: int, W: FloatArray, w0: int, r: int,
+    sums: FloatArray, chosen: IntArray, ahead: int, stop: int, first: int, row_bytes: int,
 ) -> None:  # fmt: skip
-    """Add `Σ w_i x_iᵀ` to `sums` (r, D), for the rows X (b, D) and their weights W[w0:] (r, b).
+    """Add `Σ w_i x_iᵀ` to `sums` (r, D), for the b rows X and their weights W[w0:] (r, b).
 
     r is 2, 4 or more. These are sums of finished terms, for which any order and any rounding of a
     matrix product will do (SPEC 4 b). A block is added to `sums` at once.
-    Meanwhile as many rows come nearer, positions ahead…stop (`bring_rows`), one after another: all
-    at once they would wait for each other.
+    Meanwhile rows come nearer, positions ahead…stop (`bring_rows`), one after another: all at once
+    they would wait for each other.
     """
-    zero, due, turns = constant(0.0), 0, D // 8 * ((r + 4) // 5)
+    zero, due, turns, count = constant(0.0), 0, D // 8 * ((r + 4) // 5), stop - ahead
     for d in range(0, D, 8):
         j = 0
         while j < r:
-            due += b
+            due += count
             while due >= turns and ahead < stop:
                 bring_rows(chosen, ahead, ahead + 1, first, row_bytes)
                 ahead, due = ahead + 1, due - turns
-            left, w, t, p = r - j, w0 + j * b, j * D + d, d
+            left, w, t = r - j, w0 + j * b, j * D + d
             s0, s1, s2, s3, s4 = zero, zero, zero, zero, zero
             if left >= 5 and left not in (6, 8):
-                for i in range(w, w + b):
-                    x = load(X, p)
+                for k in range(b):
+                    x, i = load(X, places[k] + d), w + k
                     s0 = fused(x, spread(W, i), s0)
                     s1 = fused(x, spread(W, i + b), s1)
                     s2 = fused(x, spread(W, i + 2 * b), s2)
                     s3 = fused(x, spread(W, i + 3 * b), s3)
                     s4 = fused(x, spread(W, i + 4 * b), s4)
-                    p += D
                 store(sums, t + 4 * D, add(load(sums, t + 4 * D), s4))
                 j += 5
             elif left >= 4:
-                for i in range(w, w + b):
-                    x = load(X, p)
+                for k in range(b):
+                    x, i = load(X, places[k] + d), w + k
                     s0 = fused(x, spread(W, i), s0)
                     s1 = fused(x, spread(W, i + b), s1)
                     s2 = fused(x, spread(W, i + 2 * b), s2)
                     s3 = fused(x, spread(W, i + 3 * b), s3)
-                    p += D
                 j += 4
             else:
-                for i in range(w, w + b, 2):
-                    x, y = load(X, p), load(X, p + D)
+                for k in range(0, b, 2):
+                    x, y, i = load(X, places[k] + d), load(X, places[k + 1] + d), w + k
                     s0, s1 = fused(x, spread(W, i), s0), fused(x, spread(W, i + b), s1)
                     s2, s3 = fused(y, spread(W, i + 1), s2), fused(y, spread(W, i + b + 1), s3)
-                    p += 2 * D
                 store(sums, t, add(load(sums, t), add(s0, s2)))
                 store(sums, t + D, add(load(sums, t + D), add(s1, s3)))
                 j += 2

@@ -75,12 +75,13 @@ class Affine:
         """Yield the mapped rows of an array or a sparse matrix, a block of rows at a time."""
         n, D = X.shape
         center = 0.0 if self.center is None else self.center.array
-        scale = 1.0 if self.scale is None else self.scale.array
         step = max(1, BLOCK_CELLS // max(1, D))
         for start in range(0, max(n, 1), step):
             block = X[start : start + step]
             block = block.toarray() if sparse.issparse(block) else block
-            mapped = (block - center) / scale
+            mapped = block - center
+            if self.scale is not None:
+                mapped = mapped / self.scale.array
             if self.missing is not None:
                 mapped[block == self.missing] = 0.0
             if self.holes:

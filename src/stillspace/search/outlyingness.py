@@ -109,7 +109,7 @@ class Outlyingness:
     def measured(self, S: FloatArray) -> FloatArray:
         """Return how far out each row of S (m, D) lies."""
         found = np.zeros(len(S))
-        for at in range(0, len(S), _BLOCK_ROWS):
+        for at in range(0, len(S) if len(self.location) else 0, _BLOCK_ROWS):
             part = S[at : at + _BLOCK_ROWS]
             along = np.clip(part, self.low, self.high) @ self.directions - self.location
             found[at : at + len(part)] = np.abs(along, out=along).max(axis=1, initial=0.0)
