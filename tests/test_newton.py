@@ -64,8 +64,7 @@ def test_the_gain_is_the_posterior_mean(rng, r, k):
     covariance, curvature = np.zeros((2, D * r, D * r))
     for i, q in enumerate(Q):
         at = min(i, k)
-        formula = (1.0 - near) * s / r - far * distance
-        C = s / r * np.clip(formula[at] / formula[-1], 0.1, 1.0)
+        C = max((1.0 - near[at]) * s / r - far[at] * distance, 0.1 * s / r)
         covariance += np.kron(q @ q.T, P[at])
         curvature += np.kron(q @ q.T, C * np.eye(r))
     seen = curvature @ covariance @ curvature + sigma**2 * np.eye(D * r)
@@ -343,7 +342,7 @@ def started(D=20, n=100_000, rule=NEWTON_RULE):
 def test_directions_held_by_other_rows_end_with_private_pca():
     """A thirtieth of the weight along one direction: another group of rows is near the other."""
     method, state = started()
-    state = stepped(method, state, 8, curvature=np.diag([6.0, 0.2]), gradient=0.0)
+    state = stepped(method, state, 8, curvature=np.diag([60.0, 2.0]), gradient=0.0)
     assert isinstance(state, LastMoment)
     assert state.route == "private PCA: different rows hold different directions"
     assert state.share == pytest.approx(1.0 - 0.12 - 8 * sum(started()[1].shares), abs=1e-3)
@@ -435,7 +434,7 @@ def test_inliers_that_vary_less_along_some_directions_are_not_split(rng, scales,
     X += noise / sqrt(D) * rng.standard_normal((n, D))
     plan = make_plan("auto", Facts(n, D, r, 2.0, 1e-6))
     result = run(plan, MemoryRows.prepare(X), seeded_generator(1))
-    assert result.facts["route"] == "newton"
+    assert result.facts["route"].startswith("newton")
 
 
 @pytest.mark.parametrize("mean", [0.3, 0.6, 1.0])
@@ -481,11 +480,11 @@ def test_steps_end_soon_after_a_check_that_shows_no_sharpening():
         data = make_haystack(n, D, r, inlier_ratio=0.5, inlier_noise=noise, random_state=0)
         passes.append(run(plan, MemoryRows.prepare(data.X), seeded_generator(0)).n_iter)
     assert (
-        NEWTON_RULE.first_steps + NEWTON_RULE.checked_after + NEWTON_RULE.last_few
+        NEWTON_RULE.first_steps + NEWTON_RULE.settled + NEWTON_RULE.last_few
         <= passes[0]
         < NEWTON_RULE.most_steps - NEWTON_RULE.more_steps + 8
     )
-    assert passes[1] > NEWTON_RULE.checked_after + NEWTON_RULE.more_steps
+    assert passes[1] > NEWTON_RULE.settled + NEWTON_RULE.more_steps
 
 
 def test_an_ablation_is_data():

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.methods.spectrum import Spectrum
+from stillspace.methods.spectrum import Spectrum, squared_angles
 from stillspace.parts.geometry import identity
 
 NODES = 400
@@ -56,20 +56,21 @@ class Across:
         Variances that noise does not tell apart count as nearly equal.
         """
         k, m = leading.shape[1], len(spectrum.rest)
+        if m == 1:
+            return cls(leading, np.zeros(k + 1), np.zeros(k + 1))
         parts = elliptical_parts(spectrum.rest + spectrum.edge)
-        return cls(leading, *(np.append(part[:k], 1.0 / m) for part in parts))
+        return cls(leading, *(np.append(part[:k], part[min(k, m - 1) :].mean()) for part in parts))
 
     def curvatures(self, H: Axes, least: float) -> FloatArray:
         """Return the curvature (k + 1, r, r) along each direction: H, or a part of it.
 
         Where even an average direction is nearly flat, the formula tells nothing.
         """
-        values, U = H
-        each = _along(self.near, self.far, values)
-        mean = each[-1]
-        part = np.where(mean > least * values, each / np.where(mean > 0.0, mean, 1.0), 1.0)
-        part = np.minimum(np.maximum(part, least), 1.0)
-        return np.asarray(((part * values)[:, None, :] * U) @ U.T)
+        return np.asarray((self.along(H, least)[:, None, :] * H.U) @ H.U.T)
+
+    def along(self, H: Axes, least: float) -> FloatArray:
+        """Return the eigenvalues (k + 1, r) of the curvature along each direction."""
+        return np.maximum(_along(self.near, self.far, H.values), least * H.values)
 
     def steps(self, G: FloatArray, gains: FloatArray) -> FloatArray:
         """Return the step (D, r) for a gradient, given the gains along each direction."""
@@ -108,9 +109,8 @@ class Spread:
     def at(cls, spectrum: Spectrum, sd: float) -> Spread:
         """Start from the leading eigenvectors of a second moment with noise `sd`."""
         rest = spectrum.rest
-        between = sd**2 / 2.0
-        gaps = (spectrum.signal + spectrum.bulk) - rest[:, None]
-        each = between / (gaps**2 + 12.0 / pi**2 * between)
+        gaps = spectrum.squares - rest[:, None]
+        each = squared_angles(gaps, sd**2 / 2.0)
         return cls(*elliptical_parts(rest), each[:, :, None] * identity(each.shape[1]))
 
     def after(self, H: Axes, K: FloatArray, sd: float) -> Spread:
