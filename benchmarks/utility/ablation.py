@@ -5,6 +5,7 @@ drawn regimes. The noise of a fit has the same seed with and without the change.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -38,8 +39,6 @@ ROWS = 6000
 PLANTED = "tight 20 %"
 CASES = ((CLEAN, 1.0), (CLEAN, 4.0), (PLANTED, 1.0), (PLANTED, 4.0))
 """Bad rows and ε."""
-SEEDS = 2
-"""Fits per table and case with units given; with nothing known, which takes long, there is one."""
 REGIMES = (*DRAWN[::8], *NOISELESS[:2])
 LARGE = Regime("large", "ablation", 70_000, 60, 2, 0.6, "isotropic", 0.05, 1.0)
 """A table that is divided: only there do the constants of `DivisionRule` count."""
@@ -111,16 +110,17 @@ def fits(change: str = "") -> list[Fit]:
         return [RegimeFit(LARGE, 2, change)]
     found: list[Fit] = []
     if rule != "StandardiserRule":
-        found += tables(UNITS, SEEDS, change)
+        found += tables(UNITS, change)
         found += [RegimeFit(regime, 1, change) for regime in REGIMES]
     if rule in ("StandardiserRule", ""):
-        found += tables(DEFAULT, 1, change)
+        found += tables(DEFAULT, change)
     return found
 
 
-def tables(method: str, count: int, change: str) -> list[Fit]:
+def tables(method: str, change: str) -> list[Fit]:
+    """Return one fit per table and case."""
     return [
-        TableFit(table, kind, method, epsilon, count, rows=ROWS, change=change)
+        TableFit(table, kind, method, epsilon, 1, rows=ROWS, change=change)
         for table in TABLES
         for kind, epsilon in CASES
     ]
@@ -141,26 +141,45 @@ def effect(change: str, store: Store) -> Effect:
     return Effect(change, exp(float(np.mean(ratios))), error, exp(ratios[at]), names[at])
 
 
+HEADER = "| change | mean ratio of d² | ± | worst ratio | where |"
+
+
 def lines(effects: Sequence[Effect]) -> Iterator[str]:
     """Yield a Markdown table."""
-    yield "| change | mean ratio of d² | ± | worst ratio | where |"
+    yield HEADER
     yield "|---|---|---|---|---|"
     for e in effects:
-        yield f"| `{e.change}` | {e.mean:.2f} | {e.error:.2f} | {e.worst:.2g} | {e.where} |"
+        where = e.where if e.worst > 1.0 else ""
+        yield f"| `{e.change}` | {e.mean:.2f} | {e.error:.2f} | {e.worst:.2g} | {where} |"
+
+
+def write(page: Path, effects: Sequence[Effect]) -> None:
+    """Replace the table of a page."""
+    text = page.read_text(encoding="utf-8")
+    pattern = re.compile(rf"^{re.escape(HEADER)}\n(\|.*\n)*", flags=re.MULTILINE)
+    assert len(pattern.findall(text)) == 1
+    table = "\n".join(lines(effects)) + "\n"
+    page.write_text(pattern.sub(lambda _: table, text), encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.utility.ablation")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.utility.ablation", description=__doc__
+    )
     parser.add_argument("--only", default="", help="changes whose name begins like this")
     parser.add_argument("--write", type=Path, help="a page whose table is replaced")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/utility"))
+    parser.add_argument("--cache", type=Path, default=Path(".cache/utility"), metavar="FOLDER")
     options = parser.parse_args(arguments)
     store = Store(options.cache / "ablation")
     asked = [change for change in changes(RULES) if change.startswith(options.only)]
-    cells = [*fits(), RegimeFit(LARGE, 2), *(cell for change in asked for cell in fits(change))]
-    cells.sort(key=lambda cell: cell.label)
-    run_cells(cells, store, workers=1)
-    print("\n".join(lines([effect(change, store) for change in asked])))
+    cells = [cell for change in asked for cell in fits(change)]
+    cells += [replace(cell, change="") for cell in cells]
+    cells.sort(key=lambda cell: cell.label)  # fits to one table follow each other
+    run_cells(dict.fromkeys(cells), store, workers=1)
+    effects = [effect(change, store) for change in asked]
+    print("\n".join(lines(effects)))
+    if options.write:
+        write(options.write, effects)
 
 
 if __name__ == "__main__":

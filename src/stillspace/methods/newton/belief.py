@@ -84,7 +84,8 @@ class Belief:
         moment: twice the mean squares of the rows along V.
         """
         shape = np.zeros((V.shape[1], V.shape[1]))
-        start = 2.0 * float(squares.sum()), 1.0, part, rule.largest_cap
+        s = 2.0 * float(squares.sum())
+        start = s, 1.0, part, rule.cap(part, s)
         return cls(V, P, *start, shape, across=across, squares=squares, rule=rule)
 
     def reopened(self) -> Belief:
@@ -120,7 +121,7 @@ class Belief:
         m = np.maximum(m, ROUNDING * m[:, -1:]) + variance
         inverse = (Z / m[:, None, :]) @ _transposed(Z)
         K, left = C @ inverse, variance * inverse
-        cap = min(max(updated.part / updated.s, self.rule.least_cap), self.rule.largest_cap)
+        cap = self.rule.cap(updated.part, updated.s)
         V = polar(self.V + self.across.steps(G, K))
         D, r = V.shape
         free = (D - r) * r

@@ -44,13 +44,13 @@ class NewtonRule:
     """Steps after which far rows are left out."""
     cut: float = 3.0
     """In units of 1/s, about the typical distance of inliers: rows at cut/s or more are far."""
-    doubt: float = 0.1
+    doubt: float = 0.05
     """Of d² over D − r: the doubt about V that the start has beside its noise. The same is added
     when the optimum moves: with the first cut, with filled cells, and from some rows to all."""
     least_cap: float = 1e-7
     """Distance: the smallest cap; nearer, rounding decides."""
     largest_cap: float = 0.5
-    """Distance: the largest cap, which is that of the first step."""
+    """Distance: the largest cap."""
     drift: float = 0.1
     """Relative variance that the curvature gains per step, because the point moves. It is also the
     part of their weight that older curvature matrices lose per step."""
@@ -82,6 +82,10 @@ class NewtonRule:
     """κ̂ from which on the steps' own estimate of their error is right to a factor of about two."""
     flattest: float = 0.2
     """Of what the steps assume: the least curvature along any direction that this needs."""
+
+    def cap(self, part: float, s: float) -> float:
+        """Return the distance part/s, within limits: nearer rows count as if they were there."""
+        return min(max(part / s, self.least_cap), self.largest_cap)
 
     @property
     def most_steps(self) -> int:
