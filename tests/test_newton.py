@@ -76,7 +76,6 @@ def test_the_gain_is_the_posterior_mean(rng, r, k):
     for i, q in enumerate(Q):
         along = np.kron(q.T, np.eye(r))
         np.testing.assert_allclose(after.P[min(i, k)], along @ left @ along.T, atol=1e-9)
-    assert after.error == pytest.approx(np.trace(left))
     assert after.s == pytest.approx(s, rel=1e-6)
 
 

@@ -30,10 +30,7 @@ from stillspace.methods.standardiser import StandardiserRule
 from stillspace.metrics import subspace_error
 
 RULES = (NewtonRule, LookRule, StandardiserRule, DivisionRule)
-TABLES = (
-    "ggplot2/diamonds", "modeldata/deliveries", "sampleSelection/RandHIE",
-    "openintro/loans_full_schema",
-)  # fmt: skip
+TABLES = "ggplot2/diamonds", "modeldata/deliveries"
 ROWS = 6000
 """A choice of so many rows of each table."""
 PLANTED = "tight 20 %"

@@ -93,13 +93,6 @@ class Belief:
         D, r = self.V.shape
         return replace(self, P=self.P + self.rule.doubt / (D - r) * identity(r))
 
-    @property
-    def error(self) -> float:
-        """The trace of the error's covariance over all directions."""
-        D, r = self.V.shape
-        each = np.einsum("ijj->i", self.P)
-        return float(each[:-1].sum() + (D - r - len(each) + 1) * each[-1])
-
     def after(self, answers: tuple[Answer, ...]) -> Step:
         """Return the belief after a pass.
 

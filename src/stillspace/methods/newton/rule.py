@@ -57,8 +57,8 @@ class NewtonRule:
     least_fall: float = 0.3
     """Factor by which the curvature falls in one step, at most: noise must not empty it."""
     least_shape: float = 0.1
-    """Of the mean eigenvalue: the smallest eigenvalue of the curvature that is believed. Of the
-    curvature H, too: the least curvature along a direction across the subspace."""
+    """Of the mean eigenvalue: the smallest eigenvalue of the curvature H that is believed. Of H,
+    too: the least curvature along a direction across the subspace."""
     leading: int = 4
     """Directions across the subspace, the strongest ones, whose curvature counts by itself."""
     largest_part: float = 0.3

@@ -3,7 +3,8 @@
 A real table has directions across the subspace with much more variance than others. There the mean
 distance is flatter than its mean curvature says. `Across` tells the steps how much flatter, for the
 leading ones of these directions. `Spread` follows what noise makes of the error along all of them,
-with the gains that were used. It changes no step: it only says how far off the answer is.
+with the gains that were used. It changes no step: it says how far off the answer is, and whether
+the steps differ from private PCA by more than noise.
 """
 
 from __future__ import annotations
@@ -38,14 +39,13 @@ class Across:
     `(y_j² (1 − z_i²/d²) − z_i²)/d`. If the z of a row follow an elliptical law, the mean of this is
     `(1 − g_i) H_jj − e_i E[d]`, with H the mean of yyᵀ/d, `g_i = E[z_i²/d³]/E[1/d]` and
     `e_i = E[z_i²/d]/E[d]`. Both follow from the eigenvalues across the subspace. With one
-    direction across, d = |z| has no such derivative at 0. So the steps take H for the curvature
-    along an average direction (g = e = 1/(D − r)), and less only where the formula says less.
+    direction across, d = |z| has no such derivative at 0, and the curvature is H.
     """
 
     leading: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     """(D, k), or empty."""
     near: FloatArray = field(default_factory=lambda: np.zeros(1))
-    """(k + 1,), g_i of the leading directions, and that of an average one."""
+    """(k + 1,), g_i of the leading directions, and the mean of the others."""
     far: FloatArray = field(default_factory=lambda: np.zeros(1))
     """(k + 1,), e_i likewise."""
 
@@ -62,10 +62,7 @@ class Across:
         return cls(leading, *(np.append(part[:k], part[min(k, m - 1) :].mean()) for part in parts))
 
     def curvatures(self, H: Axes, least: float) -> FloatArray:
-        """Return the curvature (k + 1, r, r) along each direction: H, or a part of it.
-
-        Where even an average direction is nearly flat, the formula tells nothing.
-        """
+        """Return the curvature (k + 1, r, r) along each direction, at least a part of H."""
         return np.asarray((self.along(H, least)[:, None, :] * H.U) @ H.U.T)
 
     def along(self, H: Axes, least: float) -> FloatArray:

@@ -48,7 +48,7 @@ class Steps:
     """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
     belief: Belief
     spread: Spread
-    """What the noise so far makes of the error; no step depends on it."""
+    """What the noise so far makes of the error."""
     spent: float
     rule: NewtonRule
     sampling: All | RowPart = ALL
