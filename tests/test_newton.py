@@ -64,8 +64,7 @@ def test_the_gain_is_the_posterior_mean(rng, r, k):
     covariance, curvature = np.zeros((2, D * r, D * r))
     for i, q in enumerate(Q):
         at = min(i, k)
-        formula = (1.0 - near) * s / r - far * distance
-        C = s / r * np.clip(formula[at] / formula[-1], 0.1, 1.0)
+        C = max((1.0 - near[at]) * s / r - far[at] * distance, 0.1 * s / r)
         covariance += np.kron(q @ q.T, P[at])
         curvature += np.kron(q @ q.T, C * np.eye(r))
     seen = curvature @ covariance @ curvature + sigma**2 * np.eye(D * r)
@@ -77,7 +76,6 @@ def test_the_gain_is_the_posterior_mean(rng, r, k):
     for i, q in enumerate(Q):
         along = np.kron(q.T, np.eye(r))
         np.testing.assert_allclose(after.P[min(i, k)], along @ left @ along.T, atol=1e-9)
-    assert after.error == pytest.approx(np.trace(left))
     assert after.s == pytest.approx(s, rel=1e-6)
 
 
@@ -99,8 +97,14 @@ def test_the_curvature_takes_the_shape_of_a_clear_matrix_and_none_of_noise(rng):
     shape = np.diag([0.6, 0.3, 0.1])
     clear = curvature(shaped(belief, Answer(cap * s * shape, 1e-9)))
     np.testing.assert_allclose(clear, s * shape, atol=1e-6)
-    noisy = curvature(shaped(belief, Answer(cap * s * shape, 10.0)))
+    unclear = Answer(cap * s * shape, 10.0)
+    noisy = curvature(shaped(belief, unclear))
     np.testing.assert_allclose(noisy, s / r * np.eye(r), atol=1e-9)
+    known = replace(belief, squares=np.array([0.3, 0.2, 0.1]))
+    np.testing.assert_allclose(curvature(known), s * np.diag([3.0, 2.0, 1.0]) / 6.0, atol=1e-9)
+    np.testing.assert_allclose(curvature(shaped(known, unclear)), curvature(known), atol=1e-9)
+    clear = curvature(shaped(known, Answer(cap * s * shape, 1e-9)))
+    np.testing.assert_allclose(clear, s * shape, atol=1e-6)
 
 
 def test_the_weakest_curvature_is_bounded_from_above(rng):
@@ -340,10 +344,21 @@ def started(D=20, n=100_000, rule=NEWTON_RULE):
     return method, state
 
 
+@pytest.mark.parametrize("weight", [1.2, 2.0, 6.0])
+def test_gradients_are_worth_the_square_of_half_their_weight(weight):
+    """A second moment has half the noise of a gradient, and sees the weight 1."""
+    method, state = started()
+    state = stepped(method, state, 2, curvature=0.4 * weight * np.eye(2), gradient=0.0)
+    shares = 0.1 + sum(state.parts), state.parts[0]
+    expected = (2.0 / weight) ** 2 * shares[0] / shares[1]
+    assert state.gradient_error / state.pca_error == pytest.approx(expected, rel=0.05)
+    assert method._noisy(state) == (weight <= 2.0)
+
+
 def test_directions_held_by_other_rows_end_with_private_pca():
     """A thirtieth of the weight along one direction: another group of rows is near the other."""
     method, state = started()
-    state = stepped(method, state, 8, curvature=np.diag([6.0, 0.2]), gradient=0.0)
+    state = stepped(method, state, 8, curvature=np.diag([60.0, 2.0]), gradient=0.0)
     assert isinstance(state, LastMoment)
     assert state.route == "private PCA: different rows hold different directions"
     assert state.share == pytest.approx(1.0 - 0.12 - 8 * sum(started()[1].shares), abs=1e-3)
@@ -435,7 +450,7 @@ def test_inliers_that_vary_less_along_some_directions_are_not_split(rng, scales,
     X += noise / sqrt(D) * rng.standard_normal((n, D))
     plan = make_plan("auto", Facts(n, D, r, 2.0, 1e-6))
     result = run(plan, MemoryRows.prepare(X), seeded_generator(1))
-    assert result.facts["route"] == "newton"
+    assert result.facts["route"].startswith("newton")
 
 
 @pytest.mark.parametrize("mean", [0.3, 0.6, 1.0])
@@ -468,7 +483,7 @@ def test_inliers_that_have_a_mean_keep_it(rng, r, offset):
 
 
 def test_clean_noisy_tables_end_with_private_pca():
-    found = errors(3000, 20, 2, 1.0, 3, inlier_ratio=1.0, inlier_noise=1.0)
+    found = errors(1500, 20, 2, 1.0, 3, inlier_ratio=1.0, inlier_noise=1.0)
     assert all(facts["route"].startswith("private PCA") for _, facts in found)
 
 
@@ -481,11 +496,11 @@ def test_steps_end_soon_after_a_check_that_shows_no_sharpening():
         data = make_haystack(n, D, r, inlier_ratio=0.5, inlier_noise=noise, random_state=0)
         passes.append(run(plan, MemoryRows.prepare(data.X), seeded_generator(0)).n_iter)
     assert (
-        NEWTON_RULE.first_steps + NEWTON_RULE.checked_after + NEWTON_RULE.last_few
+        NEWTON_RULE.first_steps + NEWTON_RULE.settled + NEWTON_RULE.last_few
         <= passes[0]
         < NEWTON_RULE.most_steps - NEWTON_RULE.more_steps + 8
     )
-    assert passes[1] > NEWTON_RULE.checked_after + NEWTON_RULE.more_steps
+    assert passes[1] > NEWTON_RULE.settled + NEWTON_RULE.more_steps
 
 
 def test_an_ablation_is_data():

@@ -1,13 +1,14 @@
 """Real tables in `benchmarks/utility`: methods of others against independent formulas, the page."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from math import inf, sqrt
 
 import numpy as np
 import pytest
 from benchmarks import _facts
 from benchmarks.utility import (
+    ablation,
     kendall,
     oja,
     planted,
@@ -30,6 +31,7 @@ from benchmarks.utility.table_fits import (
     TableFit,
     kappa,
 )
+from benchmarks.utility.vary import Change
 from reproduction.store import Store
 
 from stillspace.datasets import make_haystack
@@ -343,3 +345,16 @@ def test_a_section_is_replaced_in_its_place():
     assert page == real_page.with_section(page, "## c", real_page.MARKS)
     assert page.endswith("## b\n")
     assert page.index("## c") < page.index("## b")
+
+
+def test_an_ablation_varies_every_constant_by_about_two():
+    for rule in ablation.RULES:
+        changes = [Change.of(change) for change in ablation.changes([rule])]
+        assert {change.field for change in changes} == {field.name for field in fields(rule)}
+        for change in changes:
+            was = getattr(rule(), change.field)
+            assert change.value != was
+            assert abs(change.value) <= 2.0 * abs(was)
+            assert ablation.fits(f"{rule.__name__}.{change.field}={change.value}")
+    effects = [ablation.Effect("NewtonRule.cut=6.0", 1.0, 0.0, 1.0, "somewhere")]
+    assert list(ablation.lines(effects))[2] == "| `NewtonRule.cut=6.0` | 1.00 | 0.00 | 1 |  |"

@@ -189,9 +189,7 @@ epsilon ≈ 2.9 is needed.
     pca = _angles(across * (unit**2 + sampling) / np.maximum(gaps, 1e-300) ** 2)
     start = max(LOOK_RULE.moment_share, NEWTON_RULE.top_up / max(kappa, 1e-9) ** 2)
     start += LOOK_RULE.modes_share + LOOK_RULE.angles_share
-    left = LATE_PART * (
-        1.0 - start - NEWTON_RULE.scalar_share - (NEWTON_RULE.matrix_share if r > 1 else 0.0)
-    )
+    left = LATE_PART * (1.0 - start - NEWTON_RULE.curvature_share * min(r, 2))
     h = inlier_share * inliers.curvatures
     newton = inf
     if left > 0.0:

@@ -79,24 +79,38 @@ class Spectrum:
         rest = _drawn_together(np.asarray(values[r:], dtype=np.float64), sd)
         return cls(signal, max(bulk, 0.0), edge, rest)
 
-    def pca_error(self, sd: float, *, kept: int = 0) -> float:
+    def pca_error(self, sd: float, *, kept: int = 0, factors: FloatArray | float = 1.0) -> float:
         """Return the d² that noise gives to the r leading eigenvectors.
 
         It is `Σ_{j ≤ r} min(π²/4, Σ_{i > r} ν²/((λ_j − l_i)² + 12ν²/π²))` with ν = sd/√2, the
         noise between two directions: to first order ν²/(λ_j − l_i)², and π²/12, the mean square of
         a random angle, where two eigenvalues are equal. Where more than r eigenvectors are kept, it
-        is what noise loses beyond them: Σ_{i > kept}.
+        is what noise loses beyond them: Σ_{i > kept}. `factors` (r,) multiply the inner sums: they
+        are how much less precise another method is along each leading direction.
         """
-        between = sd**2 / 2.0
         beyond = self.rest[max(kept - len(self.signal), 0) :]
-        gaps = (self.signal + self.bulk)[:, None] - beyond
-        each = np.sum(between / (gaps**2 + 12.0 / pi**2 * between), axis=1)
-        return float(np.sum(np.minimum(each, pi**2 / 4.0)))
+        gaps = self.squares[:, None] - beyond
+        each = squared_angles(gaps, sd**2 / 2.0).sum(axis=1)
+        return float(np.sum(np.minimum(each * np.asarray(factors), pi**2 / 4.0)))
+
+    @property
+    def squares(self) -> FloatArray:
+        """(r,): mean y² of the rows along each leading direction."""
+        return np.asarray(self.signal + self.bulk)
 
     @property
     def kappa(self) -> float:
         """The smallest signal in units of the noise: κ of docs/newton.md, at this release's μ."""
         return float(self.signal[-1]) / self.edge
+
+
+def squared_angles(curvatures: FloatArray, variance: float) -> FloatArray:
+    """Return the mean squares of angles that noise of this variance makes between two directions.
+
+    To first order they are variance/curvature². Where there is no curvature they are π²/12, the
+    mean square of a random angle.
+    """
+    return np.asarray(variance / (curvatures**2 + 12.0 / pi**2 * variance))
 
 
 def _drawn_together(values: FloatArray, sd: float) -> FloatArray:

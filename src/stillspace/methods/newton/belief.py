@@ -58,6 +58,9 @@ class Belief:
     variance: float = 0.0
     """Weighed sum of the variances of an entry of their noise."""
     across: Across = field(default_factory=Across)
+    squares: FloatArray | None = None
+    """(r,), mean y² along each direction of the start: H is in proportion to them, unless the
+    matrices show another shape. None: all directions are alike."""
     rule: NewtonRule = NEWTON_RULE
 
     @property
@@ -72,23 +75,23 @@ class Belief:
 
     @classmethod
     def at(
-        cls, V: FloatArray, P: FloatArray, part: float, across: Across, rule: NewtonRule
-    ) -> Belief:
-        """Start at V with an error of the given covariance."""
+        cls, V: FloatArray, P: FloatArray, part: float, across: Across, squares: FloatArray,
+        rule: NewtonRule,
+    ) -> Belief:  # fmt: skip
+        """Start at V with an error of the given covariance.
+
+        The curvature is believed to be the one at which a gradient tells as much as a second
+        moment: twice the mean squares of the rows along V.
+        """
         shape = np.zeros((V.shape[1], V.shape[1]))
-        start = rule.first_curvature, 1.0, part, rule.first_cap
-        return cls(V, P, *start, shape, across=across, rule=rule)
+        s = 2.0 * float(squares.sum())
+        start = s, 1.0, part, rule.cap(part, s)
+        return cls(V, P, *start, shape, across=across, squares=squares, rule=rule)
 
-    def reopened(self, variance: float) -> Belief:
+    def reopened(self) -> Belief:
         """Return the belief with more doubt about V."""
-        return replace(self, P=self.P + variance * identity(self.V.shape[1]))
-
-    @property
-    def error(self) -> float:
-        """The trace of the error's covariance over all directions."""
         D, r = self.V.shape
-        each = np.einsum("ijj->i", self.P)
-        return float(each[:-1].sum() + (D - r - len(each) + 1) * each[-1])
+        return replace(self, P=self.P + self.rule.doubt / (D - r) * identity(r))
 
     def after(self, answers: tuple[Answer, ...]) -> Step:
         """Return the belief after a pass.
@@ -111,7 +114,7 @@ class Belief:
         m = np.maximum(m, ROUNDING * m[:, -1:]) + variance
         inverse = (Z / m[:, None, :]) @ _transposed(Z)
         K, left = C @ inverse, variance * inverse
-        cap = min(max(updated.part / updated.s, self.rule.least_cap), self.rule.largest_cap)
+        cap = self.rule.cap(updated.part, updated.s)
         V = polar(self.V + self.across.steps(G, K))
         D, r = V.shape
         free = (D - r) * r
@@ -130,24 +133,30 @@ class Belief:
         s = self.s * max(1.0 + gain * (float(scalar.value) / expected - 1.0), rule.least_fall)
         v = (1.0 - gain) * self.v + rule.drift
         shape, weight, variance = self.shape, self.weight, self.variance
+        kept = 1.0 - rule.drift
         for answer in matrix:
             r, trace = len(shape), s * self.cap
             traceless = answer.value - answer.value.trace() / r * identity(r)
-            shape = rule.memory * shape + traceless / trace
-            weight = rule.memory * weight + 1.0
-            variance = rule.memory**2 * variance + (answer.sd / trace) ** 2
+            shape = kept * shape + traceless / trace
+            weight = kept * weight + 1.0
+            variance = kept**2 * variance + (answer.sd / trace) ** 2
         return replace(self, s=s, v=v, shape=shape, weight=weight, variance=variance)
 
     @property
     def axes(self) -> Axes:
         """The curvature of trace s, shaped as far as the matrices stand out of their noise."""
         r = len(self.shape)
-        if self.weight == 0.0:
-            return Axes(np.full(r, self.s / r), identity(r))
-        values, U = np.linalg.eigh(self.shape / self.weight)
-        noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
-        kept = max(0.0, 1.0 - noise / max(float(values @ values), 1e-300))
-        shaped = np.maximum(1.0 + kept * r * values, self.rule.least_shape)
+        shape = np.zeros((r, r))
+        if self.squares is not None:
+            shape = np.diag(self.squares / self.squares.sum() - 1.0 / r)
+        if self.weight > 0.0:
+            other = self.shape / self.weight - shape
+            noise = self.variance / self.weight**2 * (r * (r + 1) / 2 - 1)
+            shape = (
+                shape + max(0.0, 1.0 - noise / max(float(np.vdot(other, other)), 1e-300)) * other
+            )
+        values, U = np.linalg.eigh(shape)
+        shaped = np.maximum(1.0 + r * values, self.rule.least_shape)
         return Axes(shaped * (self.s / shaped.sum()), U)
 
 

@@ -89,14 +89,14 @@ class DampedNewton:
     def n_passes(self) -> int:
         """The look, two more second moments, a count, steps in vain, and the steps."""
         count = self.affine is not None
-        return self._look.n_passes + 2 + count + self.rule.judged_at + self.rule.most_steps
+        return self._look.n_passes + 2 + count + self.rule.settled + self.rule.most_steps
 
     @property
     def coordinates(self) -> int:
         D, r = self.D, self.r
         step = D * r + 1 + r * (r + 1) // 2
         others = 2 * (D * (D + 1) // 2) + (self.affine is not None)
-        return self._look.coordinates + others + (self.rule.judged_at + self.rule.most_steps) * step
+        return self._look.coordinates + others + (self.rule.settled + self.rule.most_steps) * step
 
     def at(self, point: FloatArray) -> DampedNewton:
         """Return the method, told the centre and the scale (2, D) that its rows have."""
@@ -176,25 +176,22 @@ class DampedNewton:
 
     def _step_from(self, allowance: Allowance, screening: Screening) -> Steps:
         D, r, moment = self.D, self.r, screening.moment
-        scalar, matrix = self.rule.scalar_share, self.rule.matrix_share if r > 1 else 0.0
+        scalar = self.rule.curvature_share
+        matrix = scalar if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
         V, spectrum = moment.leading(r), moment.spectrum(r)
-        kappa = spectrum.kappa / sqrt(moment.share)
         spread = Spread.at(spectrum, moment.sd)
         across = Across.of(moment.leading(min(r + self.rule.leading, D))[:, r:], spectrum)
         others = variance / float(spectrum.signal[-1]) ** 2 * np.eye(r)
         P = np.concatenate([spread.covariances[: len(across.near) - 1], others[None]])
-        P = P + self.rule.first_doubt / (D - r) * np.eye(r)
+        part = self._part(allowance, spectrum.signal)
         return Steps(
             allowance,
             screening,
             V,
-            weight_unit=float(spectrum.signal.sum() + r * spectrum.bulk),
-            weakest_unit=float(spectrum.signal[-1] + spectrum.bulk),
-            pca_error=(D - r) * variance * moment.share * float(np.sum(spectrum.signal**-2.0)),
-            kappa=kappa,
+            spectrum,
             parts=(1.0 - screening.spent - scalar - matrix, scalar, matrix),
-            belief=Belief.at(V, P, self._part(allowance, spectrum.signal), across, self.rule),
+            belief=Belief.at(V, P, part, across, spectrum.squares, self.rule).reopened(),
             spread=spread,
             spent=screening.spent,
             rule=self.rule,
@@ -208,7 +205,7 @@ class DampedNewton:
         """
         query = Curvature(self.D, self.r, self.rule.largest_cap)
         noise = allowance.sd(
-            query, self.rule.scalar_share / (self.rule.first_steps + self.rule.last_steps)
+            query, self.rule.curvature_share / (self.rule.first_steps + self.rule.last_steps)
         )
         alone = self.rule.alone * float(signal[0]) if self.r > 1 else 0.0
         least = max(float(signal.sum()) / 2.0, alone, self.rule.sure * noise)
@@ -220,11 +217,9 @@ class DampedNewton:
         moment, steps = screening.moment, state.steps
         V, error = moment.leading(self.r), moment.spectrum(self.r).pca_error(moment.sd)
         if steps is not None:
-            errors = steps.pca_error / moment.share, steps.belief.error
-            part = errors[0] / (errors[0] + errors[1])
-            other = steps.belief.V
+            part = error / (error + steps.spread.error)
             error = (1.0 - part) ** 2 * error + part**2 * steps.spread.error
-            V = _between(V, other, part)
+            V = _between(V, steps.belief.V, part)
         if state.route == WEAK_SIGNAL:
             return Found(V, screening, error, state.route)
         return Found(V, screening, nan, with_reason(state.route, noise_alone(error)))
@@ -240,7 +235,7 @@ class DampedNewton:
         if isinstance(state.sampling, RowPart):
             number = state.k % state.sampling.parts
             state = replace(state, sampling=replace(state.sampling, number=number))
-        if state.k == self.rule.judged_at and self._noisy(state):
+        if state.k == self.rule.settled and self._noisy(state):
             return self._judge_noisy(state)
         if state.k >= self.rule.cut_from:
             state = self._cut(state)
@@ -281,26 +276,21 @@ class DampedNewton:
         if self._noisy(state):
             return replace(state, cut=inf)
         if state.cut == inf:
-            belief = belief.reopened(self.rule.reopened / (self.D - self.r))
+            belief = belief.reopened()
         return replace(state, belief=belief, cut=self.rule.cut / belief.s)
 
     def _noisy(self, state: Steps) -> bool:
-        """Tell a noisy table by its mean weight w = 1/d.
-
-        PCA's gradient has terms `Qx yᵀ` of norm at most ½, GLAD's are 1/d times as large and at
-        most 1: at w = 2 a step tells as much as a second moment.
-        """
-        return state.belief.s < self.rule.noisy * state.weight_unit
+        """Whether a second moment tells more than gradients with the same share of μ²."""
+        return state.gradient_error > state.pca_error
 
     def _hopeless(self, state: Steps) -> bool:
         """Whether steps would be too imprecise to show that outliers moved the start."""
-        w = state.belief.s / state.weight_unit
-        return (2.0 / w) ** 2 * state.pca_error > self.rule.hopeless
+        return state.gradient_error > self.rule.hopeless
 
     def _agrees(self, state: Steps) -> bool:
         """Whether steps and start differ by no more than their own errors."""
-        apart, share = subspace_error(state.belief.V.T, state.start.T), state.screening.moment.share
-        return apart < self.rule.agree * (state.belief.error + state.pca_error / share)
+        apart, moment = subspace_error(state.belief.V.T, state.start.T), state.screening.moment
+        return apart < state.spread.error + state.spectrum.pca_error(moment.sd)
 
     def _split(self, state: Steps) -> bool:
         """Whether different rows hold different directions: a cluster took some of them.
@@ -308,9 +298,10 @@ class DampedNewton:
         Inliers near one subspace have about the same mean weight 1/d along all of its directions,
         unless they hardly vary along some: on the sphere the rows that do are noisier ones.
         """
-        weakest, mean = state.belief.weakest / state.weakest_unit, state.weight_unit / self.r
-        slight = state.weakest_unit < self.rule.slight * mean
-        return not slight and weakest < self.rule.split * state.belief.s / state.weight_unit
+        squares = state.spectrum.squares
+        slight = squares[-1] < self.rule.slight * squares.mean()
+        weakest, weight = state.belief.weakest / squares[-1], state.belief.s / squares.sum()
+        return bool(not slight and weakest < self.rule.split * weight)
 
     def _sharpens(self, state: Steps) -> bool:
         """Whether the curvature has grown as it does near noiseless inliers: as 1/error."""
@@ -318,7 +309,7 @@ class DampedNewton:
         return state.belief.s > self.rule.sharper * state.check[1]
 
     def _next_phase(self, state: Steps, surprise: float) -> NewtonState:
-        k, moves = state.k, surprise >= self.rule.still_moves
+        k, moves = state.k, surprise >= self.rule.sure
         if state.end is None:
             return state if self._first_goes_on(state, moves) else self._after_first(state)
         assert state.check is not None
@@ -344,7 +335,7 @@ class DampedNewton:
         if self._split(state):
             return self._back(state, SPLIT_ROWS)
         # the step over all rows between the phases counts
-        check = state.k + self.rule.checked_after - state.widened, state.belief.s
+        check = state.k + self.rule.settled - state.widened, state.belief.s
         return replace(state, end=state.k + self.rule.last_steps, check=check)
 
     def _with_cells(self, state: NewtonState) -> NewtonState:
@@ -364,7 +355,7 @@ class DampedNewton:
         if share <= self.rule.sure * answer.sd:
             return state
         assert self.affine is not None
-        belief = state.belief.reopened(self.rule.reopened / (self.D - self.r))
+        belief = state.belief.reopened()
         screening = state.screening.filled(self.affine, belief.V)
         return replace(state, belief=belief, screening=screening, incomplete=min(share, 1.0))
 
@@ -372,7 +363,7 @@ class DampedNewton:
         """Go over to all rows, whose optimum is another than that of some of them."""
         if state.sampling == ALL:
             return state
-        belief = state.belief.reopened(self.rule.reopened / (self.D - self.r))
+        belief = state.belief.reopened()
         return replace(state, belief=belief, sampling=ALL, widened=True)
 
     def _found(self, state: Steps) -> Found:

@@ -17,10 +17,8 @@ class NewtonRule:
     """κ̂; below it steps could not be guided, and the second moment gets everything."""
     top_up: float = 6.0
     """The start gets the share top_up/κ̂² of μ², if that is more than the first look's."""
-    scalar_share: float = 0.03
-    """Of μ²: the curvature, in all steps together."""
-    matrix_share: float = 0.03
-    """Of μ²: the curvature matrix, in all steps together."""
+    curvature_share: float = 0.03
+    """Of μ²: the curvature, in all steps together. For r > 1 its matrix gets as much."""
     holes_share: float = 0.005
     """Of μ²: the count of rows with missing cells, in fits that could fill these cells."""
     first_steps: int = 8
@@ -33,10 +31,9 @@ class NewtonRule:
     """Of what the first phase would cost over all rows: what it costs over parts of the rows."""
     last_steps: int = 10
     """Steps of the second phase, over which the rest is shared equally."""
-    still_moves: float = 5.0
-    """Standard deviations by which a gradient must differ from noise for a phase to go on."""
-    checked_after: int = 3
-    """Steps of the second phase after which the growth of the curvature is looked at."""
+    settled: int = 3
+    """Steps after which the curvature is known: in the first phase it then tells a noisy table, in
+    the second one whether it has grown."""
     sharper: float = 1.5
     """Factor; a curvature that has grown by it is a sign of nearly noiseless inliers."""
     more_steps: int = 40
@@ -47,27 +44,21 @@ class NewtonRule:
     """Steps after which far rows are left out."""
     cut: float = 3.0
     """In units of 1/s, about the typical distance of inliers: rows at cut/s or more are far."""
-    reopened: float = 0.05
-    """Of d² over D − r: the doubt about V that the first cut adds, because it moves the optimum."""
-    first_doubt: float = 0.1
-    """Of d² over D − r: the doubt about V that the start has beside its noise."""
-    first_curvature: float = 2.0
-    """The trace s of the curvature that is believed before the first step."""
-    first_cap: float = 0.3
-    """Distance: the cap of the curvature in the first step."""
+    doubt: float = 0.05
+    """Of d² over D − r: the doubt about V that the start has beside its noise. The same is added
+    when the optimum moves: with the first cut, with filled cells, and from some rows to all."""
     least_cap: float = 1e-7
     """Distance: the smallest cap; nearer, rounding decides."""
     largest_cap: float = 0.5
     """Distance: the largest cap."""
     drift: float = 0.1
-    """Relative variance that the curvature gains per step: the point moves."""
+    """Relative variance that the curvature gains per step, because the point moves. It is also the
+    part of their weight that older curvature matrices lose per step."""
     least_fall: float = 0.3
     """Factor by which the curvature falls in one step, at most: noise must not empty it."""
-    memory: float = 0.8
-    """Weight of the older curvature matrices in their average."""
     least_shape: float = 0.1
-    """Of the mean eigenvalue: the smallest eigenvalue of the curvature that is believed. Of the
-    curvature H, too: the least curvature along a direction across the subspace."""
+    """Of the mean eigenvalue: the smallest eigenvalue of the curvature H that is believed. Of H,
+    too: the least curvature along a direction across the subspace."""
     leading: int = 4
     """Directions across the subspace, the strongest ones, whose curvature counts by itself."""
     largest_part: float = 0.3
@@ -76,18 +67,13 @@ class NewtonRule:
     """Times the first eigenvalue: rows along one direction alone must not make it grow."""
     sure: float = 3.0
     """Standard deviations that noise alone does not pass: neither must it make the curvature grow,
-    nor a direction look as if other rows held it, nor complete rows look as if cells were missing.
-    """
-    judged_at: int = 3
-    """Steps after which the mean weight 1/d tells a noisy table."""
-    noisy: float = 2.2
-    """Mean weight below which a table is noisy: at 2 a step tells as much as a second moment."""
-    hopeless: float = 0.003
-    """The d² above which steps on a noisy table could show nothing."""
+    nor a phase go on, nor a direction look as if other rows held it, nor complete rows look as if
+    cells were missing."""
+    hopeless: float = 0.01
+    """The d² above which steps on a noisy table could show nothing. With .003 and with .03 clean
+    tables come out worse."""
     compared_at: int = 10
     """Steps after which a noisy table's steps are compared with private PCA."""
-    agree: float = 1.5
-    """Times the error that both predict: nearer, nothing speaks for outliers."""
     split: float = 0.3
     """Of the mean weight: a direction below it is held by other rows than the others."""
     slight: float = 0.1
@@ -97,10 +83,14 @@ class NewtonRule:
     flattest: float = 0.2
     """Of what the steps assume: the least curvature along any direction that this needs."""
 
+    def cap(self, part: float, s: float) -> float:
+        """Return the distance part/s, within limits: nearer rows count as if they were there."""
+        return min(max(part / s, self.least_cap), self.largest_cap)
+
     @property
     def most_steps(self) -> int:
         """Steps of both phases, at most, with the first one over all rows between them."""
-        return self.most_first_steps + 1 + self.checked_after + self.more_steps
+        return self.most_first_steps + 1 + self.settled + self.more_steps
 
 
 NEWTON_RULE = NewtonRule()

@@ -3,7 +3,8 @@
 A real table has directions across the subspace with much more variance than others. There the mean
 distance is flatter than its mean curvature says. `Across` tells the steps how much flatter, for the
 leading ones of these directions. `Spread` follows what noise makes of the error along all of them,
-with the gains that were used. It changes no step: it only says how far off the answer is.
+with the gains that were used. It changes no step: it says how far off the answer is, and whether
+the steps differ from private PCA by more than noise.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stillspace._typing import FloatArray
-from stillspace.methods.spectrum import Spectrum
+from stillspace.methods.spectrum import Spectrum, squared_angles
 from stillspace.parts.geometry import identity
 
 NODES = 400
@@ -38,14 +39,13 @@ class Across:
     `(y_j² (1 − z_i²/d²) − z_i²)/d`. If the z of a row follow an elliptical law, the mean of this is
     `(1 − g_i) H_jj − e_i E[d]`, with H the mean of yyᵀ/d, `g_i = E[z_i²/d³]/E[1/d]` and
     `e_i = E[z_i²/d]/E[d]`. Both follow from the eigenvalues across the subspace. With one
-    direction across, d = |z| has no such derivative at 0. So the steps take H for the curvature
-    along an average direction (g = e = 1/(D − r)), and less only where the formula says less.
+    direction across, d = |z| has no such derivative at 0, and the curvature is H.
     """
 
     leading: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     """(D, k), or empty."""
     near: FloatArray = field(default_factory=lambda: np.zeros(1))
-    """(k + 1,), g_i of the leading directions, and that of an average one."""
+    """(k + 1,), g_i of the leading directions, and the mean of the others."""
     far: FloatArray = field(default_factory=lambda: np.zeros(1))
     """(k + 1,), e_i likewise."""
 
@@ -56,20 +56,18 @@ class Across:
         Variances that noise does not tell apart count as nearly equal.
         """
         k, m = leading.shape[1], len(spectrum.rest)
+        if m == 1:
+            return cls(leading, np.zeros(k + 1), np.zeros(k + 1))
         parts = elliptical_parts(spectrum.rest + spectrum.edge)
-        return cls(leading, *(np.append(part[:k], 1.0 / m) for part in parts))
+        return cls(leading, *(np.append(part[:k], part[min(k, m - 1) :].mean()) for part in parts))
 
     def curvatures(self, H: Axes, least: float) -> FloatArray:
-        """Return the curvature (k + 1, r, r) along each direction: H, or a part of it.
+        """Return the curvature (k + 1, r, r) along each direction, at least a part of H."""
+        return np.asarray((self.along(H, least)[:, None, :] * H.U) @ H.U.T)
 
-        Where even an average direction is nearly flat, the formula tells nothing.
-        """
-        values, U = H
-        each = _along(self.near, self.far, values)
-        mean = each[-1]
-        part = np.where(mean > least * values, each / np.where(mean > 0.0, mean, 1.0), 1.0)
-        part = np.minimum(np.maximum(part, least), 1.0)
-        return np.asarray(((part * values)[:, None, :] * U) @ U.T)
+    def along(self, H: Axes, least: float) -> FloatArray:
+        """Return the eigenvalues (k + 1, r) of the curvature along each direction."""
+        return np.maximum(_along(self.near, self.far, H.values), least * H.values)
 
     def steps(self, G: FloatArray, gains: FloatArray) -> FloatArray:
         """Return the step (D, r) for a gradient, given the gains along each direction."""
@@ -108,9 +106,8 @@ class Spread:
     def at(cls, spectrum: Spectrum, sd: float) -> Spread:
         """Start from the leading eigenvectors of a second moment with noise `sd`."""
         rest = spectrum.rest
-        between = sd**2 / 2.0
-        gaps = (spectrum.signal + spectrum.bulk) - rest[:, None]
-        each = between / (gaps**2 + 12.0 / pi**2 * between)
+        gaps = spectrum.squares - rest[:, None]
+        each = squared_angles(gaps, sd**2 / 2.0)
         return cls(*elliptical_parts(rest), each[:, :, None] * identity(each.shape[1]))
 
     def after(self, H: Axes, K: FloatArray, sd: float) -> Spread:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 from typing import TypeAlias
 
 from stillspace._typing import FloatArray
@@ -12,6 +12,7 @@ from stillspace.methods.newton.routes import NEWTON
 from stillspace.methods.newton.rule import NewtonRule
 from stillspace.methods.newton.spread import Spread
 from stillspace.methods.outlier_look import LookState, Screening
+from stillspace.methods.spectrum import Spectrum
 from stillspace.parts.sampling import All, RowPart
 from stillspace.plans.adaptive import Allowance
 from stillspace.plans.ledger import ALL
@@ -41,19 +42,13 @@ class Steps:
     allowance: Allowance
     screening: Screening
     start: FloatArray
-    weight_unit: float
-    """Mean of ‖y‖² at the start: s over it is the mean weight."""
-    weakest_unit: float
-    """Mean of y² along the weakest direction of the start."""
-    pca_error: float
-    """d² that private PCA would have with the whole budget, as far as noise goes."""
-    kappa: float
-    """κ̂ of the start."""
+    spectrum: Spectrum
+    """Of the start."""
     parts: tuple[float, float, float]
     """Shares of gradient, scalar and matrix over the whole loop, in the usual number of steps."""
     belief: Belief
     spread: Spread
-    """What the noise so far makes of the error; no step depends on it."""
+    """What the noise so far makes of the error."""
     spent: float
     rule: NewtonRule
     sampling: All | RowPart = ALL
@@ -70,6 +65,28 @@ class Steps:
     incomplete: float = 0.0
     """The released share of rows with missing cells, if it is clearly above 0: they are filled."""
     route: str = NEWTON
+
+    @property
+    def kappa(self) -> float:
+        """κ̂ of the start, as if it had the whole budget."""
+        return self.spectrum.kappa / sqrt(self.screening.moment.share)
+
+    @property
+    def pca_error(self) -> float:
+        """d² that noise leaves if the loop's share goes to second moments: private PCA."""
+        moment = self.screening.moment
+        return self.spectrum.pca_error(self._unit / sqrt(moment.share + sum(self.parts)))
+
+    @property
+    def gradient_error(self) -> float:
+        """d² that noise leaves if the loop's share goes to gradients, as far as H is known."""
+        values, U = self.belief.axes
+        weights = (U**2 @ values) / self.spectrum.squares
+        return self.spectrum.pca_error(self._unit / sqrt(self.parts[0]), factors=4.0 / weights**2)
+
+    @property
+    def _unit(self) -> float:
+        return self.screening.moment.sd * sqrt(self.screening.moment.share)
 
     @property
     def cost(self) -> float:
