@@ -150,7 +150,7 @@ class Beliefs(NamedTuple):
     def centers_and_scales(self) -> FloatArray:
         """Return medians and scales (2, D); an infinite scale where noise leaves it open."""
         found = np.array([np.zeros(len(self.weights)), np.full(len(self.weights), inf)])
-        full = self.heavy[:, 2] > self.rule.atom * self.present
+        full = self.heavy[:, 2] > (1.0 - self.rule.outliers) * self.present
         tried = np.full(len(self.weights), False)
         for look in reversed(self.looks):
             at = np.flatnonzero(~(self.hopeless | full | tried)[look.columns])
@@ -168,7 +168,7 @@ class Beliefs(NamedTuple):
         off = look.shares - believed
         trust = rule.misfit**2 / (rule.misfit**2 + look.sd**2)
         shares = believed + np.where(np.abs(off) > rule.sure * look.sd, 1.0, trust) * off
-        at_all = (self.octave[1] <= rule.unresolved) | (self.live <= self.varied / 2.0)
+        at_all = (self.octave[1] <= rule.unbelieved) | (self.live <= self.varied / 2.0)
         found = np.array([np.zeros(len(columns)), np.full(len(columns), inf)])
         for i, column in enumerate(columns):
             edges = look.own_edges(i)

@@ -66,13 +66,14 @@ class StandardiserRule:
     is split at most. Hypotheses of a heavy bin have scales down to the width of such a part."""
     heavy: float = 0.4
     """Share of the present cells from which on one bin is heavy: it may hide the median."""
+    outliers: float = 0.25
+    """A bin with all but this share of the present cells is not resolved: they may be outliers."""
     fresh: float = 3.0
     """What the logarithm of the prior loses for hypotheses that a heavy bin brings, and for those
     that a public range excludes."""
     atom: float = 0.5
     """Share of the present cells from which on the bin of the median is one repeated value: the
-    scale is then that of the other cells. If the fullest bin of a column holds more, and is wider
-    than one value, the column is not resolved."""
+    scale is then that of the other cells."""
     atom_width: float = 2.0**-16
     """Width of a bin, relative to its place, below which a heavy bin is one repeated value."""
     negligible: float = 2.0**-12
@@ -90,10 +91,11 @@ class StandardiserRule:
     """Share of the present cells within the spread of the median. At .5 the spread would be the
     MAD, which tells less of a column with many repeated values; at .6 the subspace is farther from
     that in units of the MAD."""
-    unresolved: float = 1.5
-    """Octaves between the second and the third scale above which counts do not tell the scale, and
-    octaves of uncertainty above which the belief does not. If neither does, the column is dropped:
-    a scale that is too small ruins a fit, a column less costs one column."""
+    unresolved: float = 2.5
+    """Octaves between the second and the third scale above which counts do not tell the scale …"""
+    unbelieved: float = 1.5
+    """… and octaves of uncertainty above which the belief does not, either. Then the column is
+    dropped: a scale that is too small ruins a fit, a column less costs one column."""
 
     @property
     def depth(self) -> int:
