@@ -367,7 +367,7 @@ MUTANTS = [
     Mutant(
         "directions need not stand out of the noise",
         "methods/outlier_look/method.py",
-        "least = rule.visible * answer.sd",
+        "least = rule.sure / 2.0 * answer.sd",
         "least = 0.0",
         LOOK,
     ),

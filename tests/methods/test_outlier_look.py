@@ -192,9 +192,9 @@ def test_a_tight_group_is_left_out_and_told(share, two_sided):
     assert gone[round(share * len(X)) :].mean() < 0.01
     assert subspace_error(result.V.T, V.T) < 0.05
     rule = LOOK_RULE
-    spent = rule.moment_share + rule.modes_share + rule.angles_share + rule.rest_share
+    spent = 2.0 * rule.moment_share + rule.modes_share + rule.angles_share
     assert end.spent == pytest.approx(spent)
-    assert end.moment.share == rule.rest_share
+    assert end.moment.share == rule.moment_share
     # the moment is that of the kept rows: 400 entries within 5 standard deviations
     want = X[~gone].T @ X[~gone] / len(X)
     assert np.max(np.abs(end.moment.value - want)) < 5.0 * end.moment.sd
@@ -482,7 +482,7 @@ def test_units_are_not_found_again_where_rows_are_few():
     units = UnitsAgain(Standardiser(9), center=True, scale=True, holes=False)
     known = units.at(np.array([np.zeros(9), np.ones(9)]))
     assert units.share(Allowance(1.0, 1000)) is None  # nobody told the first ones
-    assert known.share(Allowance(1.0, 1000)) == STANDARDISER_RULE.share_of(1000 / 3)
+    assert known.share(Allowance(1.0, 1000)) == STANDARDISER_RULE.share
     assert known.share(Allowance(0.01, 1000)) is None
 
 

@@ -197,9 +197,6 @@ def test_an_atom_at_the_median_leaves_the_scale_to_the_other_cells(rng):
 
 
 def test_public_facts_decide():
-    assert RULE.share_of(1e9) == 0.15
-    assert RULE.share_of(100.0) == pytest.approx(0.274)
-    assert RULE.share_of(RULE.least_kappa) == 0.5
     assert kappa_of(0.5, 1000, 25) == 100.0
 
 
@@ -349,9 +346,8 @@ def test_the_stage_is_charged_and_has_the_noise_that_it_states(rng, tmp_path):
     budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
     fit = PrivateRobustPCA(2, delta=1e-6, center="private", scale="private", budget=budget).fit(X)
     ((first, _), *_) = fit.privacy_.event.parts
-    kappa = kappa_of(mu_from_budget(1.0, 1e-6), 3000, 8)
     share = float(first.squared_mu("replace-one")) / mu_from_budget(1.0, 1e-6) ** 2
-    assert share == pytest.approx(RULE.share_of(kappa), rel=1e-6)
+    assert share == pytest.approx(RULE.share, rel=1e-6)
     assert budget.entries()[-1].event == fit.privacy_.event
     assert check_noise(fit.plan_, X, random_state=0).ok
 
@@ -423,7 +419,7 @@ def test_parts_of_a_box_fill_it_and_share_its_weight(rng):
     laws = laws_of(rng, 4, 5)
     laws.reach[:2] *= 40.0
     laws.prior[2, 3] = -np.inf
-    found = laws.split(np.linspace(-9.0, 9.0, 400)[None].repeat(4, axis=0), RULE.most_parts)
+    found = laws.split(np.linspace(-9.0, 9.0, 400)[None].repeat(4, axis=0), RULE.parts_of_heavy_bin)
     for c in range(4):
         live, parts = ~np.isneginf(laws.prior[c]), ~np.isneginf(found.prior[c])
         weight = np.exp(found.prior[c, parts])

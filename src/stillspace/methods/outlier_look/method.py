@@ -218,7 +218,7 @@ class OutlierLook:
             return Ask(point, ((angles, rule.angles_share),), sampling=state.read)
         if isinstance(state, Rest):
             rest = SecondMoment(self.D)
-            return Ask(nowhere, ((rest, rule.rest_share),), (caps_of(state.groups),))
+            return Ask(nowhere, ((rest, rule.moment_share),), (caps_of(state.groups),))
         return self._ask_again(state)
 
     def _ask_again(self, state: LookState) -> Ask | None:
@@ -227,7 +227,7 @@ class OutlierLook:
             return self._ask_units(state)
         if isinstance(state, NewMoment):
             moment = SecondMoment(self.D)
-            return state.screening.ask(np.empty((0, 0)), (moment, self.rule.rest_share))
+            return state.screening.ask(np.empty((0, 0)), (moment, self.rule.moment_share))
         return None
 
     def _ask_units(self, state: NewUnits) -> Ask:
@@ -253,7 +253,7 @@ class OutlierLook:
         if isinstance(state, NewUnits):
             return self._saw_units(state, answer)
         if isinstance(state, NewMoment):
-            moment = Moment(answer.value, self.rule.rest_share, answer.sd)
+            moment = Moment(answer.value, self.rule.moment_share, answer.sd)
             return replace(state.screening, moment=moment)
         assert isinstance(state, Rest)
         return self._saw_rest(state, answer)
@@ -284,7 +284,7 @@ class OutlierLook:
         rule, basis = self.rule, state.basis
         values = (basis * (state.moment.value @ basis)).sum(axis=0)
         excess = answer.value - elliptical_moments(values)
-        least = rule.visible * answer.sd
+        least = rule.sure / 2.0 * answer.sd
         modes = gathering_directions(excess, rule.apart, rule.most_modes, least)
         if modes.shape[1] == 0:
             spent = state.moment.share + rule.modes_share
@@ -307,7 +307,7 @@ class OutlierLook:
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
         """Leave out the groups that do not look natural."""
         rule = self.rule
-        rest = Moment(answer.value, rule.rest_share, answer.sd)
+        rest = Moment(answer.value, rule.moment_share, answer.sd)
         foreign = tuple(
             group
             for group, mean in zip(state.groups, state.means, strict=True)
@@ -341,7 +341,7 @@ class OutlierLook:
         rows = max(float(np.trace(moment.value)), moment.sd)
         inside = float(direction @ moment.value @ direction)
         of_mean = mean**2 / rows
-        if self.rule.excess * of_mean > inside + self.rule.sure * moment.sd:
+        if of_mean > inside + self.rule.sure * moment.sd:
             of_mean = 0.0
         return max(inside - of_mean, 0.0) * len(direction) / max(rows - of_mean, moment.sd)
 
@@ -354,7 +354,7 @@ class OutlierLook:
             return replace(state, inner=inner)
         affine, dropped = self.units.after(standardiser.outcome(inner).V)
         view = (self._without(state.screening), affine, Sphere())
-        spent = state.screening.spent + state.share + self.rule.rest_share
+        spent = state.screening.spent + state.share + self.rule.moment_share
         facts: dict[str, Any] = {"through": view, "whole": True, "dropped": dropped}
         return NewMoment(replace(state.screening, spent=spent, **facts))
 

@@ -205,10 +205,10 @@ class Beliefs(NamedTuple):
 
     def _refined(self, look: Look, columns: IntArray) -> Beliefs:
         """Return the belief after one more look at some of the columns."""
-        part = look.some(look.places(columns))
-        step, finest = self.step[columns], self.rule.finest_step
-        laws = self.laws[columns].split(part.edges, self.rule.most_parts).halved(step, finest)
+        part, finest = look.some(look.places(columns)), self.rule.finest_step
+        step, laws = self.step[columns], self.laws[columns]
         changed = self._changed(columns, step=np.maximum(step / 2.0, finest))
+        laws = laws.split(part.edges, self.rule.parts_of_heavy_bin).halved(step, finest)
         return changed._weighed(columns, *changed._with_fresh(part, laws), look.sd)
 
     def _with_fresh(self, look: Look, laws: Hypotheses) -> tuple[Hypotheses, FloatArray]:
@@ -373,7 +373,7 @@ def _first(known: Range | None, rule: StandardiserRule) -> tuple[Hypotheses, Any
         hypotheses = replace(hypotheses, prior=hypotheses.prior - unlikely)
         ends = np.array([known.low]), np.array([known.high])
         expected = within(*ends, log_sum(hypotheses.prior)[None], rule.depth)
-        expected = expected.split(edges[None], rule.most_parts)
+        expected = expected.split(edges[None], rule.parts_of_heavy_bin)
         hypotheses = Hypotheses.joined([hypotheses, expected[0]])
     masses = hypotheses.masses(edges)
     return hypotheses, masses, np.square(masses).sum(axis=1)
