@@ -1,5 +1,9 @@
 """Words made in many blocks at once are those of the generator, which then stands behind them."""
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from randomgen import ChaCha
@@ -72,3 +76,27 @@ def test_fewer_rounds_are_left_to_the_generator():
     expected = plain.bit_generator.random_raw(MANY)
     np.testing.assert_array_equal(lattice.next_words(ours, MANY), expected)
     assert facts_of(ours) == facts_of(plain)
+
+
+def test_threads_that_share_a_generator_get_different_words():
+    """Two releases with the same noise would show the difference of their sums."""
+    rng, plain, sizes = seeded_generator(8), seeded_generator(8), [64 * MANY] * 12
+    lattice.next_words(seeded_generator(8), MANY)  # compiled before threads run
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda size: lattice.next_words(rng, size), sizes))
+    expected = plain.bit_generator.random_raw(sum(sizes))
+    np.testing.assert_array_equal(np.sort(np.concatenate(found)), np.sort(expected))
+    assert facts_of(rng) == facts_of(plain)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])
+@pytest.mark.parametrize("before", [0, 3, MANY + 3])
+def test_a_copy_goes_on_where_the_generator_was(copied, before):
+    rng, plain = seeded_generator(9), seeded_generator(9)
+    lattice.next_words(rng, before)
+    other = copied(rng)
+    plain.bit_generator.random_raw(before)
+    expected = plain.bit_generator.random_raw(MANY + 2)
+    for one in (rng, other):
+        words = [lattice.next_words(one, MANY), lattice.next_words(one, 2)]
+        np.testing.assert_array_equal(np.concatenate(words), expected)

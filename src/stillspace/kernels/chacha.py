@@ -27,21 +27,26 @@ _CONSTANTS = np.frombuffer(b"expand 32-byte k", dtype=np.uint32)
 
 
 def many_words(source: ChaCha, count: int) -> WordArray:
-    """Return the next `count` words of the generator, and set it behind them."""
-    state = source.state
-    inner = state["state"]
-    place, high = inner["ctr"].tolist()
-    end = place + 2 * count
-    if inner["rounds"] != _ROUNDS or high != 0 or end >= 1 << 63:
-        return np.asarray(source.random_raw(count))
-    first, last = place // _BLOCK, end // _BLOCK
-    blocks = np.empty((-(-(last + 1 - first) // SIDE) * SIDE, _BLOCK), dtype=np.uint32)
-    start = np.zeros(_BLOCK, dtype=np.uint32)
-    start[:4], start[4:12] = _CONSTANTS, inner["keysetup"]
-    work = np.empty((2, _BLOCK, SIDE), dtype=np.uint32)
-    fill_blocks(start, first, work[0], work[1], blocks)
-    inner["ctr"][0], inner["block"] = end, blocks[last - first].copy()
-    source.state = state
+    """Return the next `count` words of the generator, and set it behind them.
+
+    Under the generator's own lock, as `random_raw`: threads that share it would else get the same
+    words, since compiled code runs without the GIL.
+    """
+    with source.lock:
+        state = source.state
+        inner = state["state"]
+        place, high = inner["ctr"].tolist()
+        end = place + 2 * count
+        if inner["rounds"] != _ROUNDS or high != 0 or end >= 1 << 63:
+            return np.asarray(source.random_raw(count))
+        first, last = place // _BLOCK, end // _BLOCK
+        blocks = np.empty((-(-(last + 1 - first) // SIDE) * SIDE, _BLOCK), dtype=np.uint32)
+        start = np.zeros(_BLOCK, dtype=np.uint32)
+        start[:4], start[4:12] = _CONSTANTS, inner["keysetup"]
+        work = np.empty((2, _BLOCK, SIDE), dtype=np.uint32)
+        fill_blocks(start, first, work[0], work[1], blocks)
+        inner["ctr"][0], inner["block"] = end, blocks[last - first].copy()
+        source.state = state
     halves = blocks.reshape(-1)[place - first * _BLOCK : end - first * _BLOCK]
     return (halves if place % 2 == 0 else halves.copy()).view(np.uint64)
 
