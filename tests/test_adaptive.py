@@ -116,6 +116,25 @@ def test_more_normals_than_planned_are_refused(rows):
     run(plan_of([(0.1,)] * 3, most=3 * D * R), rows, seeded_generator(0))
 
 
+@dataclass(frozen=True)
+class AsksMoreAtAPoint(Asks):
+    """It says one number of normals before the run, and another one once it has its point."""
+
+    def at(self, point):
+        return AsksMoreAtAPoint(self.shares, 10 * self.most)
+
+
+def test_a_method_at_a_point_is_held_to_what_was_accounted_for(rows):
+    """The second release is refused before its noise is drawn and before the rows are read."""
+    method = AsksMoreAtAPoint(((0.1,),) * 2, most=D * R)
+    plan, rng, seen = AdaptivePlan("asks", method, N, mu=1.0), seeded_generator(0), []
+    with pytest.raises(LedgerError, match="ceiling"):
+        run(plan, rows, rng, point=np.zeros(1), witness=seen.append)
+    assert len(seen) == 1
+    enough = replace(plan, method=replace(method, most=2 * D * R))
+    assert run(enough, rows, rng, point=np.zeros(1)).event == enough.event()
+
+
 def test_a_ceiling_takes_full_batches_with_noise_only():
     plan = plan_of([])
     sampled = Release(Glad(D, R), N, 10.0, Poisson(0.1))
@@ -159,6 +178,18 @@ def test_calibrated_to_the_budget(relation):
     assert event.rows_per_person == 3
     assert event.coordinates * SAMPLER_ERROR < 1e-30
     assert ComposedEvent.from_dict(plan.event().to_dict()) == plan.event()
+
+
+def test_calibration_counts_all_normals_that_a_run_may_draw():
+    """Their error is a part of δ, and too many of them are refused."""
+    most, epsilon = 10**6, 1.0
+    error = (1.0 + np.exp(epsilon)) * most * SAMPLER_ERROR
+    plan = plan_of([(0.5,)], most=most)
+    fits = plan.calibrate(epsilon, 1001.0 * error)
+    assert fits.ceiling().coordinates == most
+    assert privacy_curve(fits.event(), "replace-one").get_delta(epsilon) <= 1001.0 * error
+    with pytest.raises(NotAccountedError, match="sampler"):
+        plan.calibrate(epsilon, 999.0 * error)
 
 
 @pytest.mark.parametrize("name", ["auto", "dp-ggd", "dp-pca", "dp-sggd"])
