@@ -42,6 +42,16 @@ def test_noisy_inliers_release_nothing():
         PrivateRobustPCA(2, algorithm="ptr", **BUDGET).fit(data.X)
 
 
+def test_it_keeps_no_journal():
+    """What blocks vote for leaves the run through the test alone: no answer on the way is kept."""
+    plan = TestedPlan("", 2, 6000, 8).calibrate(**BUDGET)
+    rng = seeded_generator(0)
+    before = str(rng.bit_generator.state)
+    with pytest.raises(NotAccountedError, match="keeps no journal"):
+        run(plan, MemoryRows.prepare(EXACT.X), rng, journal=object())
+    assert str(rng.bit_generator.state) == before
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_the_threshold_by_brute_force(epsilon, delta):
