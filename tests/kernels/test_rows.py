@@ -5,6 +5,8 @@ import pytest
 
 from stillspace import kernels
 from stillspace.kernels import compiled
+from stillspace.kernels.measuring import Measured
+from stillspace.kernels.storage import NORM_WORK
 from tests.conftest import random_basis, random_in_h, unit_rows
 from tests.kernels import reference
 
@@ -88,3 +90,11 @@ def test_clipping_keeps_short_rows_and_shortens_long_ones():
     XT = np.array([[3.0, 0.3], [4.0, 0.4]])
     got = kernels.unit_columns(XT, 2.0)
     np.testing.assert_allclose(got, [[0.6, 0.15], [0.8, 0.2]], rtol=1e-15)
+
+
+@pytest.mark.parametrize("D", [1, 8, 9])
+@pytest.mark.parametrize("r", [0, 1, 3])
+def test_memory_for_measuring_also_holds_what_bounding_rows_needs(D, r):
+    """Compiled code does not look where an array ends."""
+    work = Measured(kernels.Measure(np.zeros((D, r)), None), 8).targets[-1]
+    assert work.size >= max(NORM_WORK, D + 64 * (r + 1))

@@ -21,7 +21,7 @@ from stillspace.kernels.jobs import (
     places_of,
 )
 from stillspace.kernels.passes import measure
-from stillspace.kernels.storage import bound_rows
+from stillspace.kernels.storage import NORM_WORK, bound_rows
 
 
 class Measure(NamedTuple):
@@ -42,7 +42,7 @@ class Measured:
         self._distances = np.empty(0 if wanted.near is None else self.stride)
         near = 0.0 if wanted.near is None else near_of(wanted.V, wanted.near)
         self.basis: tuple[Any, ...] = (by_component(wanted.V, self.D), r, near)
-        work = np.empty(self.D + 64 * (r + 1))
+        work = np.empty(max(self.D + 64 * (r + 1), NORM_WORK))
         self.targets: tuple[Any, ...] = (self.stride, self._distances, work)
         """What `measure` takes after the place where scores begin."""
 
