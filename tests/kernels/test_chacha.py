@@ -71,6 +71,21 @@ def test_far_along_the_stream(halves):
     assert facts_of(ours) == facts_of(plain)
 
 
+def test_beyond_64_bits_of_the_counter_words_are_others():
+    """There they are left to the generator."""
+    ours, plain = seeded_generator(4), seeded_generator(4)
+    first = plain.bit_generator.random_raw(MANY)
+    for rng in (ours, plain):
+        state = rng.bit_generator.state
+        state["state"]["ctr"][:] = 0, 1
+        rng.bit_generator.state = state
+    expected = plain.bit_generator.random_raw(MANY)
+    found = lattice.next_words(ours, MANY)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.isin(found, first).any()
+    assert facts_of(ours) == facts_of(plain)
+
+
 def test_fewer_rounds_are_left_to_the_generator():
     ours, plain = (np.random.Generator(ChaCha(key=7, rounds=8)) for _ in range(2))
     expected = plain.bit_generator.random_raw(MANY)

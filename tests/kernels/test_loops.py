@@ -93,6 +93,32 @@ def test_a_loop_leaves_the_rows_of_its_table_as_they_are(rng):
     assert table[n + 1 :].any()
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("near", [1.0, 0.6])
+def test_a_loop_adds_the_residual_of_every_near_row_to_its_own_scores(rng, near, sampled):
+    """In each group of eight rows of a block, and with a row that is chosen more than once."""
+    D, r, n = 20, 2, 230
+    V = random_basis(rng, D, r)
+    X = (V @ rng.standard_normal((r, n))).T
+    X += rng.standard_normal((n, D)) * np.where(rng.random(n) < near, 1e-3, 1.0)[:, None]
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    none, numbers = np.empty(0, dtype=np.int64), np.arange(n)
+    offsets, chosen = none, none
+    if sampled:
+        numbers = np.append(rng.integers(n, size=200), [3, 3, 3])
+        offsets, chosen = np.array([0, len(numbers)]), numbers
+    table = loops.as_table(X)
+    point, trace = np.zeros((r, table.shape[1])), np.empty((1, 2, D, r))
+    point[:, :D] = V.T
+    rest = (np.empty((0, D, r), dtype=np.int64), np.empty(0), np.full(1, 0.1), 0)
+    facts = (D, r, FLOOR, PRIVATE_NEAR, 1.0)
+    loops.glad_polar(table, offsets, chosen, *rest, facts, point, np.empty((0, 0)), trace)
+    Y = X[numbers] @ V
+    R = X[numbers] - Y @ V.T
+    expected = (R / np.linalg.norm(R, axis=1, keepdims=True)).T @ Y
+    np.testing.assert_allclose(trace[0, 1], expected, atol=1e-9)
+
+
 @njit
 def gather(table, numbers, start, stop, width, block):
     return loops._gather(table, numbers, start, stop, width, block)
