@@ -108,6 +108,9 @@ def test_a_loop_adds_the_residual_of_every_near_row_to_its_own_scores(rng, near,
         numbers = np.append(rng.integers(n, size=200), [3, 3, 3])
         offsets, chosen = np.array([0, len(numbers)]), numbers
     table = loops.as_table(X)
+    memory = np.full((len(table) + 9, table.shape[1]), 7.0)
+    memory[: len(table)] = table
+    table = memory[: len(table)]
     point, trace = np.zeros((r, table.shape[1])), np.empty((1, 2, D, r))
     point[:, :D] = V.T
     rest = (np.empty((0, D, r), dtype=np.int64), np.empty(0), np.full(1, 0.1), 0)
@@ -117,6 +120,7 @@ def test_a_loop_adds_the_residual_of_every_near_row_to_its_own_scores(rng, near,
     R = X[numbers] - Y @ V.T
     expected = (R / np.linalg.norm(R, axis=1, keepdims=True)).T @ Y
     np.testing.assert_allclose(trace[0, 1], expected, atol=1e-9)
+    assert (memory[len(table) :] == 7.0).all()  # nothing is written beyond the table
 
 
 @njit
