@@ -3,6 +3,7 @@
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from threading import RLock
 
 import numpy as np
 import pytest
@@ -102,6 +103,32 @@ def test_threads_that_share_a_generator_get_different_words():
     expected = plain.bit_generator.random_raw(sum(sizes))
     np.testing.assert_array_equal(np.sort(np.concatenate(found)), np.sort(expected))
     assert facts_of(rng) == facts_of(plain)
+
+
+class Watched:
+    """A generator whose state may be touched under its lock only."""
+
+    def __init__(self):
+        self.source, self.touched = seeded_generator(8).bit_generator, 0
+        self.lock = RLock()
+
+    @property
+    def state(self):
+        assert self.lock._is_owned()
+        self.touched += 1
+        return self.source.state
+
+    @state.setter
+    def state(self, state):
+        assert self.lock._is_owned()
+        self.touched += 1
+        self.source.state = state
+
+
+def test_the_state_is_read_and_set_under_the_lock():
+    watched = Watched()
+    chacha.many_words(watched, MANY)
+    assert watched.touched == 2
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])

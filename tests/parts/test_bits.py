@@ -69,3 +69,27 @@ def test_sums_differ_by_one_term_across_block_limits_for_rows_on_the_subspace(rn
     whole = MemoryRows(XT).add(Glad(D, R), V, None)
     part = MemoryRows(np.ascontiguousarray(XT[:, :-1])).add(Glad(D, R), V, None)
     assert np.linalg.norm(whole - part) <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("scale", [1.0 + 1e-9, 1.5, 3.0])
+def test_the_clip_acts_in_every_lane_whatever_its_neighbours_are(rng, scale):
+    """At a basis that is not orthonormal the clip alone keeps the bound of a term.
+
+    It is left out where no row of eight has scores long enough to need it.
+    """
+    V = scale * random_basis(rng, D, R)
+    XT = V @ rng.standard_normal((R, 24)) + 0.3 * rng.standard_normal((D, 24))
+    XT[:, ::3] -= V @ np.linalg.lstsq(V, XT[:, ::3], rcond=None)[0]  # these have no scores
+    XT /= np.linalg.norm(XT, axis=0)
+    query, one = Glad(D, R), []
+    for i in range(XT.shape[1]):
+        total = np.zeros(query.shape)
+        query.add_block(XT[:, i : i + 1], V, total)
+        one.append(total)
+    assert max(np.linalg.norm(term) for term in one) <= 1.0 + query.term_error
+    for shift in range(8):
+        order = np.roll(np.arange(24), shift)
+        assert np.array_equal(terms(query, XT[:, order], V), np.array(one)[order])
+        total = np.zeros(query.shape)
+        query.add_block(XT[:, order], V, total)
+        np.testing.assert_allclose(total, np.sum(one, axis=0), atol=1e-12)
