@@ -457,7 +457,7 @@ MUTANTS = [
     Mutant(
         "many words are taken, and the generator stays where it was",
         "kernels/chacha.py",
-        "    source.state = state\n",
+        "        source.state = state\n",
         "",
         tests=("tests/kernels/test_chacha.py",),
     ),
