@@ -170,6 +170,28 @@ UNITS = [
         MAPS,
     ),
     Mutant(
+        "one end of a line is taken for a group",
+        "methods/outlier_look/caps.py",
+        "if len(sides) == 1 and _is_axis(sides[0], histogram, rule):",
+        "if False:",
+        LOOK,
+    ),
+    Mutant(
+        "a noisy table goes back to private PCA, although a group was left out",
+        "methods/newton/method.py",
+        "if state.screening.left_out:\n            return replace(state, route=NOISY_TABLE)",
+        "if False:\n            return replace(state, route=NOISY_TABLE)",
+        ("tests/test_newton.py",),
+    ),
+    Mutant(
+        "the count of rows with missing cells has half of its noise",
+        "plans/release.py",
+        "        noise = None if sigma == 0.0 else self._noise(sigma, 1, rng)[0]",
+        "        sigma /= 2.0 if 'missing cells' in self.query.name else 1.0\n"
+        "        noise = None if sigma == 0.0 else self._noise(sigma, 1, rng)[0]",
+        ("tests/estimators/test_provenance.py", *HOLES),
+    ),
+    Mutant(
         "a missing code does not count as a missing cell",
         "parts/queries/columns.py",
         "if self.missing is not None:\n            empty",
@@ -179,8 +201,8 @@ UNITS = [
     Mutant(
         "the number of missing cells is counted",
         "parts/queries/columns.py",
-        "empty |= np.isnan(X).any(axis=1)",
-        "empty = np.isnan(X).sum(axis=1)",
+        "out += np.count_nonzero(empty)",
+        "out += np.count_nonzero(np.isnan(X))",
         MAPS,
     ),
     Mutant(

@@ -12,7 +12,7 @@ from stillspace.methods.newton.belief import Belief
 from stillspace.methods.newton.rule import NEWTON_RULE
 from stillspace.methods.newton.spread import Across
 from stillspace.methods.newton.states import Found, LastMoment, Looking, Steps, TopUp
-from stillspace.methods.outlier_look import Screening
+from stillspace.methods.outlier_look import LeftOut, Screening
 from stillspace.methods.spectrum import Moment, Spectrum, count_components
 from stillspace.metrics import subspace_error
 from stillspace.parts.geometry import polar
@@ -353,6 +353,22 @@ def test_gradients_are_worth_the_square_of_half_their_weight(weight):
     expected = (2.0 / weight) ** 2 * shares[0] / shares[1]
     assert state.gradient_error / state.pca_error == pytest.approx(expected, rel=0.05)
     assert method._noisy(state) == (weight <= 2.0)
+
+
+@pytest.mark.parametrize("groups", [0, 1])
+def test_steps_on_a_noisy_table_go_on_if_a_group_was_left_out(groups):
+    """Nothing is compared: the group shows that there are outliers. Otherwise V₀ decides."""
+    method, state = started()
+    group = LeftOut(np.eye(20)[:, 5], two_sided=False, angle=0.2, share=0.2, sd=0.01)
+    state = replace(state, screening=replace(state.screening, left_out=groups * (group,)))
+    noisy = {"curvature": 0.4 * np.eye(2), "gradient": 0.0}
+    state = stepped(method, state, NEWTON_RULE.settled, **noisy)
+    assert state.doubt == (groups == 0)
+    for _ in range(NEWTON_RULE.compared_at - NEWTON_RULE.settled):
+        if isinstance(state, Steps):
+            state = stepped(method, state, 1, **noisy)
+    assert isinstance(state, Steps if groups else LastMoment)
+    assert state.route.startswith("newton: a noisy table" if groups else "private PCA and steps")
 
 
 def test_directions_held_by_other_rows_end_with_private_pca():

@@ -175,7 +175,7 @@ epsilon ≈ 2.9 is needed.
     gradient, moment = (2.0, sqrt(2.0)) if replaced else (1.0, 1.0)
     public_kappa = kappa_of(mu, n, D)
     found = not known_units and public_kappa >= STANDARDISER_RULE.safe_kappa
-    units_share = STANDARDISER_RULE.share if found else 0.0
+    units_share = STANDARDISER_RULE.share_of(public_kappa) if found else 0.0
     n_mu = n * mu * sqrt(1.0 - units_share)
     inliers = _Inliers.of(r, inlier_anisotropy, max(inlier_noise, LEAST_NOISE))
     # The second moment on the sphere: the eigenvalues along the subspace less the one across it,

@@ -388,7 +388,11 @@ def test_verify_and_export(tmp_path):
     stored = json.loads(out.read_text())
     assert stored["entries"][0]["guarantee"]["epsilon"] == pytest.approx(0.5, rel=1e-6)
     assert stored["head"] == budget.head() == stored["entries"][0]["hash"]
-    for head, code, words in (("", 0, "whole"), (budget.head(), 0, "given head"), ("x", 1, "lost")):
+    for head, code, words in (
+        ("", 0, "complete"),
+        (budget.head(), 0, "given head"),
+        ("x", 1, "lost"),
+    ):
         shown = CliRunner().invoke(app, ["budget", "verify", str(path), "--head", head])
         assert shown.exit_code == code
         assert words in shown.output

@@ -113,7 +113,7 @@ def test_the_median_is_the_centre_of_the_model():
 def test_pairs_are_counted_as_rows_and_kept_under_replace_one():
     fit = PrivateRobustPCA(2, center="pairs", **BUDGET).fit(AFFINE.X[:999])
     assert fit.plan_.size == 499
-    with pytest.raises(NotAccountedError, match="replace-one only"):
+    with pytest.raises(NotAccountedError, match="only under replace-one"):
         PrivateRobustPCA(
             2, center="pairs", neighboring_relation="add-or-remove-one", public_size=900
         ).fit(AFFINE.X)
@@ -140,14 +140,14 @@ def test_one_row_changes_one_pair(monkeypatch):
     [
         ({"center": "median"}, "needs radius"),
         ({"center": "median", "radius": -1.0}, "radius"),
-        ({"radius": 2.0}, "leave it out"),
+        ({"radius": 2.0}, "leave radius out"),
         ({"center": "middle"}, "center"),
         ({"summaries": ("skewness",)}, "'variances'"),
-        ({"summaries": ("variances", "variances")}, "different"),
+        ({"summaries": ("variances", "variances")}, "without repetition"),
         ({"sketch": 1}, "whole number"),
         ({"sketch": "wide"}, "sketch"),
         ({"sketch": Sketch(13, 9)}, "13 columns"),
-        ({"sketch": 6, "center": "median", "radius": 1.0}, "noise alone"),
+        ({"sketch": 6, "center": "median", "radius": 1.0}, "nothing but noise"),
         ({"n_components": "some"}, "n_components"),
         ({"n_components": "auto", "algorithm": "dp-ggd"}, "'dp-pca'"),
     ],

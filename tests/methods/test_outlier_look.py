@@ -93,6 +93,18 @@ def test_a_group_behind_an_empty_ring_is_found_with_its_share(rng):
         assert 2 <= gap.bins <= 8
 
 
+def test_one_end_of_a_line_is_no_group(rng):
+    """Only one end has an empty ring; the other end is as full, or has few rows."""
+    end, middle = rng.uniform(2, 9, 2000), rng.uniform(60, 120, 4000)
+    full = np.concatenate([rng.uniform(150, 178, 4000), rng.uniform(120, 150, 2000)])
+    few = rng.uniform(125, 178, 3000)
+    line, group = (weighted(np.concatenate([end, middle, other])) for other in (full, few))
+    assert clear_gaps(line[None], 1e-4, 10_000, LOOK_RULE, 2) == []
+    assert [gap.side for gap in clear_gaps(group[None], 1e-4, 10_000, LOOK_RULE, 2)] == [1]
+    mirror = replace(LOOK_RULE, mirrored=2.0)
+    assert [gap.side for gap in clear_gaps(line[None, ::-1], 1e-4, 10_000, mirror, 2)] == [-1]
+
+
 def test_a_line_is_no_outlier_where_one_component_is_sought(rng):
     body = np.degrees(np.arccos(np.clip(0.3 * rng.standard_normal(8000), -0.6, 0.6)))
     group = rng.uniform(2, 9, 2000)
@@ -482,7 +494,7 @@ def test_units_are_not_found_again_where_rows_are_few():
     units = UnitsAgain(Standardiser(9), center=True, scale=True, holes=False)
     known = units.at(np.array([np.zeros(9), np.ones(9)]))
     assert units.share(Allowance(1.0, 1000)) is None  # nobody told the first ones
-    assert known.share(Allowance(1.0, 1000)) == STANDARDISER_RULE.share
+    assert known.share(Allowance(1.0, 1000)) == STANDARDISER_RULE.share_of(1000 / 3)
     assert known.share(Allowance(0.01, 1000)) is None
 
 

@@ -197,6 +197,9 @@ def test_an_atom_at_the_median_leaves_the_scale_to_the_other_cells(rng):
 
 
 def test_public_facts_decide():
+    assert RULE.share_of(1e9) == 0.3
+    assert RULE.share_of(50.0) == pytest.approx(2.74 / 50.0**0.5)
+    assert RULE.share_of(RULE.least_kappa) == 0.5
     assert kappa_of(0.5, 1000, 25) == 100.0
 
 
@@ -346,8 +349,9 @@ def test_the_stage_is_charged_and_has_the_noise_that_it_states(rng, tmp_path):
     budget = Budget(tmp_path / "l.db", epsilon=3.0, delta=1e-5)
     fit = PrivateRobustPCA(2, delta=1e-6, center="private", scale="private", budget=budget).fit(X)
     ((first, _), *_) = fit.privacy_.event.parts
+    kappa = kappa_of(mu_from_budget(1.0, 1e-6), 3000, 8)
     share = float(first.squared_mu("replace-one")) / mu_from_budget(1.0, 1e-6) ** 2
-    assert share == pytest.approx(RULE.share, rel=1e-6)
+    assert share == pytest.approx(RULE.share_of(kappa), rel=1e-6)
     assert budget.entries()[-1].event == fit.privacy_.event
     assert check_noise(fit.plan_, X, random_state=0).ok
 

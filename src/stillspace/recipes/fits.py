@@ -200,7 +200,7 @@ def _standardising(facts: Facts, columns: int, wanted: Standardised, view: View)
         )
         raise ValueError(msg)
     plan = AdaptivePlan("standardiser", method, facts.n, facts.relation, facts.rows_per_person)
-    return StandardiseStage(plan, rule.share, wanted.center, wanted.scale)
+    return StandardiseStage(plan, rule.share_of(kappa), wanted.center, wanted.scale)
 
 
 def _fillable(view: View) -> Affine | None:

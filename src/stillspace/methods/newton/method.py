@@ -259,10 +259,13 @@ class DampedNewton:
         return gradient, *answers[1:]
 
     def _judge_noisy(self, state: Steps) -> NewtonState:
-        """Go back at once, or compare later."""
+        """Go back at once, compare later, or go on: a group that was left out speaks for itself."""
         if self._hopeless(state):
             return self._back(state, HOPELESS_TABLE)
-        return replace(self._read_all(state), doubt=True)
+        state = self._read_all(state)
+        if state.screening.left_out:
+            return replace(state, route=NOISY_TABLE)
+        return replace(state, doubt=True)
 
     def _back(self, state: Steps, route: str, steps: Steps | None = None) -> LastMoment:
         return LastMoment(state.screening, 1.0 - state.spent, route, steps)

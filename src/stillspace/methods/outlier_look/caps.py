@@ -82,11 +82,20 @@ def _clear_sides(
     folded = (histogram + histogram[::-1])[:half]
     both = _gap(at, 0, folded, sqrt(2.0) * sd, size, rule)
     sides = [gap for gap in (one, other) if gap is not None]
+    if len(sides) == 1 and _is_axis(sides[0], histogram, rule):
+        sides = []
     if r == 1:
         return sides if len(sides) == 1 else []
     if both is not None and all(both.clear > gap.clear for gap in sides):
         return [both]
     return sides
+
+
+def _is_axis(gap: Gap, histogram: FloatArray, rule: LookRule) -> bool:
+    """Whether the cap on the other side holds many rows, too: then rows lie along a line."""
+    mirrored = histogram if gap.side == -1 else histogram[::-1]
+    cosines = _cosines(gap.bins, rule.bins)
+    return float((mirrored[: gap.bins] / cosines).sum()) >= rule.mirrored * gap.share
 
 
 def _gap(

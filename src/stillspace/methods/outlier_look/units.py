@@ -42,7 +42,7 @@ class UnitsAgain:
         rule = self.standardiser.rule
         if self.first is None or kappa < rule.least_kappa:
             return None
-        return rule.share
+        return rule.share_of(kappa)
 
     @property
     def before(self) -> Affine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from math import sqrt
 from statistics import NormalDist
 
 
@@ -19,9 +20,12 @@ class StandardiserRule:
     """κ = μn/√D below which a private centre or scale is refused …"""
     safe_kappa: float = 40.0
     """… and below which it must be asked for: some columns are dropped."""
-    share: float = 0.3
-    """The standardiser's part of μ². On real tables units that are off cost more than noise on the
-    steps."""
+    share: float = 2.74
+    """The standardiser's part of μ², times √κ: more where the rows are few …"""
+    least_share: float = 0.3
+    """… at least: on real tables units that are off cost more than noise on the steps …"""
+    most_share: float = 0.5
+    """… and at most."""
     first_share: float = 0.3
     """Of the standardiser's μ²: the first look at all columns."""
     zoom_share: float = 0.07
@@ -29,8 +33,7 @@ class StandardiserRule:
     all_zooms_share: float = 0.4
     """Of the standardiser's μ²: all closer looks together; the last look gets the rest."""
     most_zooms: int = 8
-    """Closer looks, at most. With 5, and without a limit on their shares, small tables of many
-    columns capture less (.86 in place of .93)."""
+    """Closer looks, at most."""
     least_octave: int = -40
     """The first look tells octaves apart from 2^this …"""
     most_octave: int = 60
@@ -101,6 +104,10 @@ class StandardiserRule:
     def depth(self) -> int:
         """Octaves of the scale, below the width of a heavy bin, that its hypotheses have."""
         return self.parts_of_heavy_bin.bit_length() - 1
+
+    def share_of(self, kappa: float) -> float:
+        """Return the standardiser's part of μ² in a table with this κ."""
+        return min(max(self.share / sqrt(kappa), self.least_share), self.most_share)
 
     @property
     def to_sd(self) -> float:
