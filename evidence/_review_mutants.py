@@ -31,6 +31,27 @@ def half_noise(query: str) -> str:
 
 REVIEW = [
     Mutant(
+        "threads that share a generator get the same words",
+        "kernels/chacha.py",
+        "    with source.lock:\n",
+        "    if True:\n",
+        tests=("tests/kernels/test_chacha.py",),
+    ),
+    Mutant(
+        "the first of eight rows decides whether the others are clipped",
+        "kernels/passes.py",
+        "if bits_above(square, constant(SHORT)) != 0:",
+        "if bits_above(square, constant(SHORT)) & 1 != 0:",
+        tests=("tests/kernels/test_bits.py",),
+    ),
+    Mutant(
+        "near rows of a loop share the place of their residuals",
+        "kernels/passes.py",
+        "places[i + k] = free + (i + k) * D",
+        "places[i + k] = free + k * D",
+        tests=("tests/kernels/test_loops.py",),
+    ),
+    Mutant(
         "rows far from the subspace have their residual computed, near ones do not",
         "kernels/passes.py",
         "bits_below(left, constant(near))",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 
 NEWTON = "newton"
-NOISY_TABLE = "newton: a noisy table with outliers"
+NOISY_TABLE = "newton: a noisy table"
 WEAK_SIGNAL = "private PCA: too weak a signal for steps"
 HOPELESS_TABLE = "private PCA: a noisy table, and too little budget to see outliers"
 SPLIT_ROWS = "private PCA: different rows hold different directions"
