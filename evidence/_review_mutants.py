@@ -42,7 +42,7 @@ REVIEW = [
         "kernels/passes.py",
         "if bits_above(square, constant(SHORT)) != 0:",
         "if bits_above(square, constant(SHORT)) & 1 != 0:",
-        tests=("tests/kernels/test_bits.py",),
+        tests=("tests/parts/test_bits.py",),
     ),
     Mutant(
         "near rows of a loop share the place of their residuals",
