@@ -27,7 +27,7 @@ $(DOCS_STAMP): pyproject.toml | $(BIN)/python
 demo: $(DEMO_STAMP)  ## the main job: a private robust fit, its guarantee and its picture
 	$(BIN)/stillspace demo --out demo
 
-test: $(STAMP)  ## all tests; about 7 minutes on 2 cores
+test: $(STAMP)  ## all tests; about 6 minutes on 2 cores
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 browser: $(STAMP)  ## Chromium for the tests of the report; without one they are skipped

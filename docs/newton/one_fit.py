@@ -76,8 +76,8 @@ def stage_of(queries: list[str]) -> list[int]:
     steps = []
     for i, query in enumerate(queries):
         before = queries[:i]
-        if query == "Glad":
-            steps.append(3 if before.count(query) < FIRST_STEPS else 4)
+        if query in {"Glad", "IncompleteRows"}:
+            steps.append(3 if before.count("Glad") < FIRST_STEPS else 4)
         elif query == "SecondMoment" and query not in before:
             steps.append(1)
         else:
@@ -99,7 +99,7 @@ def main() -> None:
         handles=[Patch(color=c, label=name) for c, name in zip(COLOURS, STEPS, strict=True)],
         fontsize=8, loc="upper center", ncols=2,
     )  # fmt: skip
-    left.set_ylim(0.08, 200)
+    left.set_ylim(0.02, 200)
     known = [(i + 1, f["d2"], s) for i, (f, s) in enumerate(zip(found, steps, strict=False))]
     known = [k for k in known if np.isfinite(k[1])]
     right.plot([k[0] for k in known], [k[1] for k in known], color="0.7", zorder=0)
