@@ -76,6 +76,8 @@ def against_pca(
                 subspace_error(entries[key].answer, data.components) for key in (name, peer)
             )
             note = f"d²: ours {ours:.2g}, PCA {theirs:.2g}"
+            if CALLS.get(name) is standardising:
+                note = "no d²: it finds units of its own, and so another subspace"
             what = f"{name}, {n} × {D} {dtype}, r={r}, {threads} threads"
             yield done.row(TOPIC, what, name, peer, target=target, note=note)
 

@@ -206,7 +206,7 @@ UNITS = [
         MAPS,
     ),
     Mutant(
-        "half of the missing cells' codes are looked for",
+        "NaN counts as a missing cell where it is none",
         "parts/queries/columns.py",
         "if self.holes and X.dtype",
         "if X.dtype",
