@@ -116,8 +116,36 @@ UNITS = [
     Mutant(
         "every group is foreign",
         LOOKS,
-        "            < rule.natural\n",
-        "            < 9e9\n",
+        "mean) < rule.natural",
+        "mean) < 9e9",
+        LOOK,
+    ),
+    Mutant(
+        "a group along one column is like any other",
+        LOOKS,
+        "if float(np.max(direction**2)) >= rule.one_column:",
+        "if False:",
+        LOOK,
+    ),
+    Mutant(
+        "every group along one column stays, however near to the axis its rows are",
+        LOOKS,
+        "variance = max(variance, rule.clumps)",
+        "variance = 9e9",
+        LOOK,
+    ),
+    Mutant(
+        "the start misses rows of groups that stay",
+        LOOKS,
+        "if len(foreign) == len(state.groups):",
+        "if True:",
+        LOOK,
+    ),
+    Mutant(
+        "the second moment that is asked for once more costs nothing",
+        LOOKS,
+        "return NewMoment(replace(end, spent=spent + rule.moment_share))",
+        "return NewMoment(replace(end, spent=spent))",
         LOOK,
     ),
     Mutant(

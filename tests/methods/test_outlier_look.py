@@ -21,13 +21,13 @@ from stillspace.methods.outlier_look import (
     gathering_directions,
 )
 from stillspace.methods.outlier_look.caps import LeftOut
-from stillspace.methods.outlier_look.method import Angles, Modes, Rest
+from stillspace.methods.outlier_look.method import Angles, Modes, NewMoment, Rest, caps_of
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.stages import SubspaceStage
 from stillspace.methods.standardiser import LARGEST_SCALE, STANDARDISER_RULE, Standardiser
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
-from stillspace.parts.queries import FourthMoment
+from stillspace.parts.queries import FourthMoment, SecondMoment
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.moments import squares
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
@@ -330,13 +330,75 @@ def test_a_group_stays_if_it_looks_natural(mean, variance, share, angle, cut):
     mean of six; a share counts as .25 at most. So the limit of v is 1.483 for the first group. The
     mean of the other rows does not count as variance: with -.3 over .8 of the rows the limit is
     1.483 (1 − .1406) + .844 = 2.118. A mean that these rows cannot have says nothing."""
-    method = OutlierLook(6, 2)
-    group = LeftOut(np.eye(6)[5], two_sided=False, angle=angle, share=share, sd=1e-3)
-    along = 0.8 * variance / 6
-    rest = np.diag([*np.full(5, (0.8 - along) / 5), along])
-    state = Rest(Allowance(1.0, 5000), Moment(np.eye(6) / 6, 0.1, 1e-6), (group,), (mean,))
-    end = method.take(state, (Answer(rest, 1e-6),))
+    u = between_columns(6)
+    end = judged(u, variance, share, angle, mean)
     assert (end.left_out != ()) == cut
+
+
+def between_columns(D):
+    """Return a direction along no column."""
+    return (np.eye(D)[-1] + np.eye(D)[-2]) / sqrt(2.0)
+
+
+def judged(u, variance, share, angle, mean=0.0):
+    """Return what the look makes of a group at u, if the other rows have this variance along it."""
+    along, D = 0.8 * variance / len(u), len(u)
+    group = LeftOut(u, two_sided=False, angle=angle, share=share, sd=1e-3)
+    rest = (0.8 - along) / (D - 1) * np.eye(D) + (along * D - 0.8) / (D - 1) * np.outer(u, u)
+    assert u @ rest @ u == pytest.approx(along)
+    assert np.trace(rest) == pytest.approx(0.8)
+    state = Rest(Allowance(1.0, 5000), Moment(np.eye(D) / D, 0.1, 1e-6), (group,), (mean,))
+    return OutlierLook(D, 2).take(state, (Answer(rest, 1e-6),))
+
+
+@pytest.mark.parametrize(("square", "share", "angle", "cut"), [
+    (1.0, 0.2, 0.37, True), (1.0, 0.2, 0.39, False), (0.91, 0.2, 0.39, False),
+    (0.89, 0.2, 0.39, True), (1.0, 0.1, 0.7, True), (1.0, 0.4, 0.31, False),
+])  # fmt: skip
+def test_a_wide_group_along_one_column_stays(square, share, angle, cut):
+    """The other rows have variance 1 along it, which counts as 1.7 along one column: the limit is
+    share × angle = .0761. Along other directions it would be .22."""
+    u = sqrt(square) * np.eye(8)[2] + sqrt(1.0 - square) * np.eye(8)[5]
+    assert (judged(u, 1.0, share, angle).left_out != ()) == cut
+
+
+def test_a_code_is_left_out_and_two_clumps_of_a_column_stay(rng):
+    """A tenth of the rows has 50 in one column of spread 1; then a third has 5, and two values."""
+    X = rng.standard_normal((10_000, 8)) * [1.5, 1.2, 1, 1, 1, 1, 1, 1]
+    code, clumps = X.copy(), X.copy()
+    code[:1000, 4] = 50.0
+    clumps[:3000, 4] = 5.0
+    end, _ = screening(code, 2, 4.0)
+    (group,) = end.left_out
+    assert group.share == pytest.approx(0.1, abs=0.01)
+    assert group.angle < 0.3
+    end, _ = screening(clumps, 2, 4.0)
+    assert end.left_out == ()
+    assert end.spent == pytest.approx(0.27)  # there was a group, and it was asked about
+
+
+def test_rows_of_groups_that_stay_are_in_the_start():
+    """One group is foreign, the other natural: the second moment is asked for once more, without
+    the foreign one alone."""
+    method, allowance = OutlierLook(6, 2), Allowance(1.0, 5000)
+    foreign, natural = (
+        LeftOut(u, two_sided=False, angle=0.5, share=0.2, sd=1e-3)
+        for u in (between_columns(6), np.eye(6)[0])
+    )
+    first = Moment(np.eye(6) / 6, 0.1, 1e-6)
+    state = method.take(
+        Rest(allowance, first, (foreign, natural), (0.0, 0.0)), (Answer(np.eye(6) / 10, 1e-6),)
+    )
+    assert isinstance(state, NewMoment)
+    ask = method.ask(state)
+    assert [(type(q), share) for q, share in ask.shares] == [(SecondMoment, 0.1)]
+    assert ask.through == (caps_of((foreign,)),)
+    kept = np.diag([0.4, 0.2, 0.05, 0.05, 0.05, 0.05])
+    end = method.take(state, (Answer(kept, 1e-6),))
+    assert end.left_out == (foreign,)
+    np.testing.assert_array_equal(end.moment.value, kept)
+    assert end.through == ask.through
+    assert end.spent == pytest.approx(0.37)
 
 
 def test_cells_are_filled_in_the_units_that_were_found_last():
@@ -357,9 +419,9 @@ def test_cells_are_filled_in_the_units_that_were_found_last():
 @pytest.mark.parametrize("along", [0.018 * 1.001, 0.018, 0.018 * 0.999, 0.0, -0.02])
 def test_a_direction_without_variance_of_its_own_is_never_natural(along):
     """m²/t is .018: variance a little above or below that is the mean's, whatever noise says."""
-    group = LeftOut(np.eye(100)[9], two_sided=False, angle=0.9, share=0.2, sd=1e-3)
-    rest = np.diag([*np.full(99, (0.8 - along) / 99), along])[::-1, ::-1]
-    rest = np.roll(rest, (9, 9), axis=(0, 1))
+    u = between_columns(100)
+    group = LeftOut(u, two_sided=False, angle=0.9, share=0.2, sd=1e-3)
+    rest = (0.8 - along) / 99 * np.eye(100) + (along - (0.8 - along) / 99) * np.outer(u, u)
     state = Rest(Allowance(1.0, 5000), Moment(np.eye(100) / 100, 0.1, 0.01), (group,), (-0.12,))
     end = OutlierLook(100, 2).take(state, (Answer(rest, 0.01),))
     assert end.left_out

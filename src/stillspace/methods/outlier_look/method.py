@@ -88,7 +88,7 @@ class NewUnits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewMoment:
-    """The second moment of these rows is asked for, in the new units."""
+    """The second moment of the rows that are kept is asked for: units or kept groups changed."""
 
     screening: Screening
     """The end, but for the moment."""
@@ -177,16 +177,16 @@ class OutlierLook:
 
     @property
     def n_passes(self) -> int:
-        """Two second moments, the modes, the angles; units and a moment in them."""
-        return 4 if self.units is None else 5 + self.units.standardiser.n_passes
+        """Three second moments, the modes, the angles; units, if they are found again."""
+        return 5 + (0 if self.units is None else self.units.standardiser.n_passes)
 
     @property
     def coordinates(self) -> int:
         fourth = FourthMoment(self.D, self._width).noise.coordinates
         angles = self.rule.most_modes * self.rule.bins
         moment = self.D * (self.D + 1) // 2
-        again = 0 if self.units is None else self.units.standardiser.coordinates + moment
-        return 2 * moment + fourth + angles + again
+        again = 0 if self.units is None else self.units.standardiser.coordinates
+        return 3 * moment + fourth + angles + again
 
     @property
     def _width(self) -> int:
@@ -311,8 +311,7 @@ class OutlierLook:
         foreign = tuple(
             group
             for group, mean in zip(state.groups, state.means, strict=True)
-            if self._extent(group) * self._relative_variance(rest, group.direction, mean) ** 2
-            < rule.natural
+            if self._naturalness(group, rest, mean) < rule.natural
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         # each row that is not zero adds 1 to the trace
@@ -321,14 +320,25 @@ class OutlierLook:
             return Screening(state.moment, (), spent, division=state.division)
         end = Screening(rest, foreign, spent, (caps_of(foreign),), division=state.division)
         share = None if self.units is None else self.units.share(state.allowance)
-        if self.units is None or share is None:
+        if self.units is not None and share is not None:
+            inner = self.units.standardiser.begin(state.allowance.part(share))
+            return NewUnits(end, share, inner)
+        if len(foreign) == len(state.groups):
             return end
-        inner = self.units.standardiser.begin(state.allowance.part(share))
-        return NewUnits(end, share, inner)
+        # the moment misses rows of groups that stay
+        return NewMoment(replace(end, spent=spent + rule.moment_share))
 
-    def _extent(self, group: LeftOut) -> float:
-        """Return how much of the table a group is: its share of the rows times its angle."""
-        return min(group.share, self.rule.large) * group.angle
+    def _naturalness(self, group: LeftOut, rest: Moment, mean: float) -> float:
+        """Return the group's share of the rows, times its angle, times the squared variance.
+
+        The variance is that of the other rows along the group's direction. Along one column it
+        counts `clumps` at least: a column with two clumps of values is no sign of bad rows.
+        """
+        rule, direction = self.rule, group.direction
+        variance = self._relative_variance(rest, direction, mean)
+        if float(np.max(direction**2)) >= rule.one_column:
+            variance = max(variance, rule.clumps)
+        return min(group.share, rule.large) * group.angle * variance**2
 
     def _relative_variance(self, moment: Moment, direction: FloatArray, mean: float) -> float:
         """Return the variance along a direction over that along an average one.
