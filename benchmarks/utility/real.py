@@ -58,10 +58,11 @@ class Seeds:
     planted: int = 1
     others: int = 3
     curve: int = 1
-    flags: int = 20
+    flags: int = 12_000
+    """Clean rows per shape, over all its tables; the standard error of a share of 2.5 % is .2 %."""
 
 
-WHOLE, QUICK = Seeds(), Seeds(1, 1, 1, 1, 1, 3)
+WHOLE, QUICK = Seeds(), Seeds(1, 1, 1, 1, 1, 60)
 OF_UNSEEN = Seeds(default=2, units=2)
 OF_FOLDER = Seeds(default=3, planted=3)
 MOST_UNSEEN_ROWS = 20_000
@@ -126,7 +127,7 @@ def robust_cells(tables: Sequence[str]) -> list[RobustFit]:
 
 def drawn_cells(seeds: Seeds) -> list[Any]:
     missing = [MissingCells(e, noise, 5) for e in (None, 1.0, 4.0) for noise in (0.05, 0.1)]
-    flags = [Flags(n, max(4, min(seeds.flags, 3000 // n))) for n in FLAGGED]
+    flags = [Flags(n, max(4, seeds.flags // n)) for n in FLAGGED]
     return [*missing, *flags, Classic()]
 
 

@@ -297,7 +297,7 @@ def _flags(found: Sequence[Measured]) -> Iterator[Figure]:
         f"clean rows flagged at a nominal 2.5 %, n = {', '.join(map(str, means))}",
         "1.5 to 4 % everywhere",
         ", ".join(f"{v:.1%}" for v in means.values()),
-        all(0.015 <= v <= 0.04 for v in means.values()),
+        all(0.015 <= v <= 0.04 for v in every),
         f"means over five shapes; single shapes {min(every):.1%} to {max(every):.1%}",
     )
 
