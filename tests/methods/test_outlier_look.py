@@ -19,9 +19,11 @@ from stillspace.methods.outlier_look import (
     clear_gaps,
     elliptical_moments,
     gathering_directions,
+    loose_gaps,
 )
 from stillspace.methods.outlier_look.caps import LeftOut
 from stillspace.methods.outlier_look.method import Angles, Modes, NewMoment, Rest, caps_of
+from stillspace.methods.outlier_look.natural import elliptical_share
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.stages import SubspaceStage
 from stillspace.methods.standardiser import LARGEST_SCALE, STANDARDISER_RULE, Standardiser
@@ -132,6 +134,103 @@ def test_noise_alone_makes_no_group(rng):
     assert found == 0
 
 
+# --- loose groups ---------------------------------------------------------------------------------
+
+
+def body_and(rng, *groups):
+    """Return the histogram of rows that fill all angles alike on both sides, and of groups."""
+    body = np.degrees(np.arccos(rng.uniform(-1.0, 1.0, 6000)))
+    return weighted(np.concatenate([body, *groups]))
+
+
+def test_a_loose_group_outnumbers_the_rows_on_its_other_side(rng):
+    """Rows near every angle fill the ring; those of the other side are as many, so they do not."""
+    group = 28.0 * np.sqrt(rng.uniform(0.0, 1.0, 3000))
+    counts = np.array([body_and(rng, group), body_and(rng, 180.0 - group), body_and(rng)])
+    assert clear_gaps(counts, 1e-4, 10_000, LOOK_RULE, 2) == []
+    gaps = loose_gaps(counts, 1e-4, 10_000, LOOK_RULE)
+    assert [(gap.at, gap.side, gap.loose) for gap in gaps] == [(0, 1, True), (1, -1, True)]
+    for gap in gaps:
+        cap = 6000 * (1.0 - cos(pi * gap.bins / BINS)) / 2.0
+        assert gap.share == pytest.approx((3000 + cap) / 9000, abs=0.01)
+        assert 6 <= gap.bins <= LOOK_RULE.narrow
+        # the mean of cos over the 6000 rows of the body outside the cap
+        left = -6000 * (1.0 - cos(pi * gap.bins / BINS) ** 2) / 4.0 / 9000
+        assert gap.mean == pytest.approx(left, abs=0.01)
+
+
+@pytest.mark.parametrize(("change", "found"), [
+    ({}, 1), ({"narrow": 3}, 0), ({"smallest": 0.31}, 0), ({"smallest": 0.29}, 1),
+    ({"doubt": 2.0}, 1), ({"depth": 0.05}, 0), ({"minority": 0.29}, 0), ({"sure": 60.0}, 0),
+])  # fmt: skip
+def test_what_a_loose_group_must_be(rng, change, found):
+    """3000 of 10 000 rows lie within 20 degrees, 300 on the other side: a tenth of them."""
+    angles = [rng.uniform(0, 20, 3000), rng.uniform(160, 180, 300), rng.uniform(80, 100, 6700)]
+    counts = weighted(np.concatenate(angles))[None]
+    assert len(loose_gaps(counts, 1e-3, 10_000, replace(LOOK_RULE, **change))) == found
+
+
+def test_noise_of_both_sides_counts_where_one_is_taken_off():
+    """A group in two bins against the empty two bins after it: four counts with twice the noise."""
+    counts = np.zeros((1, BINS))
+    counts[0, :2] = 0.1
+    middles = np.cos(np.radians([2.5, 7.5, 12.5, 17.5]))
+    (gap,) = loose_gaps(counts, 1e-3, 1e12, LOOK_RULE)
+    assert gap.bins == 2
+    noise = sqrt(2.0) * 1e-3 * np.linalg.norm(1.0 / middles)
+    assert gap.clear == pytest.approx(float((0.1 / middles[:2]).sum()) / noise)
+
+
+def test_noise_alone_makes_no_loose_group(rng):
+    """2000 · 12 · 28 comparisons, each with a chance of 1e-9: a false alarm has one of .001."""
+    found = sum(
+        len(loose_gaps(1e-3 * rng.standard_normal((6, BINS)), 1e-3, 10**9, LOOK_RULE))
+        for _ in range(2000)
+    )
+    assert found == 0
+
+
+@pytest.mark.parametrize(("variances", "angle"), [
+    ([1.0, 1.0, 1.0, 1.0, 1.0], 0.6), ([3.0, 1.0, 1.0], 0.4), ([0.2, 1.0, 1.0, 1.0], 0.7),
+])  # fmt: skip
+def test_the_share_of_an_elliptical_law_in_a_cap(rng, variances, angle):
+    """Against 400 000 drawn rows: five standard errors are .004 at most."""
+    D, mean = len(variances), float(np.mean(variances))
+    Y = rng.standard_normal((400_000, D)) * np.sqrt(variances)
+    inside = Y[:, 0] > cos(angle) * np.linalg.norm(Y, axis=1)
+    share = elliptical_share(variances[0] / mean, D, D - 1.0, angle)
+    assert share == pytest.approx(float(inside.mean()), abs=0.004)
+    assert share > 0.009
+
+
+def test_a_cap_of_a_round_law_has_its_part_of_the_sphere():
+    """In three columns it is (1 − cos θ)/2, by Archimedes."""
+    for angle in (0.1, 0.7, 1.4):
+        assert elliptical_share(1.0, 3, 2.0, angle) == pytest.approx((1.0 - cos(angle)) / 2.0)
+    assert elliptical_share(0.0, 3, 2.0, 0.7) == 0.0
+    assert elliptical_share(3.0, 3, 2.0, 0.7) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("share", "cut"), [(0.0195, False), (0.0205, True)])
+def test_a_loose_group_is_much_denser_than_an_elliptical_law(share, cut):
+    """.8 of the rows lie alike in 5 of 9 columns and hardly in the others: the cap of .5 rad around
+    one of the five holds .00247 of them, and ten times as many are 1.98 % of all rows."""
+    variances = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    u = np.r_[1.0, -1.0, np.zeros(7)] / sqrt(2.0)
+    group = LeftOut(u, two_sided=False, angle=0.5, share=share, sd=1e-3, loose=True)
+    rest = Moment(0.8 * np.diag(variances) / 5.0, 0.1, 1e-6)
+    cap = 0.8 * elliptical_share(1.8, 9, 4.0, 0.5)
+    state = Rest(Allowance(1.0, 5000), rest, (group,), (0.0,))
+    rule = replace(LOOK_RULE, dense=0.02 / cap, natural=9.0)
+    end = OutlierLook(9, 2, rule=rule).take(state, (Answer(rest.value, 1e-6),))
+    assert (end.left_out != ()) == cut
+    assert (
+        OutlierLook(9, 2, rule=rule)
+        .take(replace(state, groups=(replace(group, loose=False),)), (Answer(rest.value, 1e-6),))
+        .left_out
+    )  # a group behind an empty ring need not be so dense
+
+
 # --- regions --------------------------------------------------------------------------------------
 
 
@@ -210,6 +309,30 @@ def test_a_tight_group_is_left_out_and_told(share, two_sided):
     # the moment is that of the kept rows: 400 entries within 5 standard deviations
     want = X[~gone].T @ X[~gone] / len(X)
     assert np.max(np.abs(end.moment.value - want)) < 5.0 * end.moment.sd
+
+
+def test_a_loose_group_in_few_columns_is_left_out_and_a_skewed_table_is_kept(rng):
+    """A fifth of the rows are half as wide as they are far, in seven columns where other rows are
+    near every direction. Skewed columns put as many rows on one side, but over a wider angle."""
+    n, D = 10_000, 7
+    X = rng.standard_normal((n, D)) * [2.0, 1.6, 1, 1, 1, 1, 1]
+    skewed = X.copy()
+    skewed[:, 2:] = rng.exponential(1.0, (n, D - 2)) - np.log(2.0)
+    c = np.r_[0.0, 0.0, np.ones(5)] / sqrt(5.0)
+    length = np.median(np.linalg.norm(X, axis=1))
+    X[:2000] = length * (c + 0.5 * rng.standard_normal((2000, D)) / sqrt(D))
+    end, _ = screening(X, 2, 1.0)
+    (group,) = end.left_out
+    assert group.loose
+    assert float(group.direction @ c) > 0.97
+    gone = np.array(inside(end.through[0], unit(X).T))
+    assert gone[:2000].mean() > 0.9
+    assert gone[2000:].mean() < 0.05
+    assert screening(skewed, 2, 1.0)[0].left_out == ()
+
+
+def unit(X):
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def test_a_fit_says_that_it_left_a_group_out():

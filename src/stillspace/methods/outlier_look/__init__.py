@@ -1,11 +1,12 @@
 """One look for outliers that sit together on the sphere.
 
-A method as `stillspace.plans.adaptive` defines it (docs/outlier-look.md). Four releases: the second
-moment, fourth moments among its leading directions, angles to the directions in which rows gather,
-and, only where some of these look like outliers, the second moment of the other rows.
+A method as `stillspace.plans.adaptive` defines it (docs/newton.md, "The look for outliers"). Four
+releases: the second moment, fourth moments among its leading directions, angles to the directions
+in which rows gather, and, only where some of these look like outliers, the second moment of the
+other rows.
 """
 
-from stillspace.methods.outlier_look.caps import LeftOut, clear_gaps
+from stillspace.methods.outlier_look.caps import LeftOut, clear_gaps, loose_gaps
 from stillspace.methods.outlier_look.method import LookState, OutlierLook, Screening
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.rule import LOOK_RULE, LookRule
@@ -22,4 +23,5 @@ __all__ = [
     "clear_gaps",
     "elliptical_moments",
     "gathering_directions",
+    "loose_gaps",
 ]

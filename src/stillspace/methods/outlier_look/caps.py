@@ -30,11 +30,16 @@ class LeftOut:
     """Of all rows, as released."""
     sd: float
     """Standard deviation of the noise on the share."""
+    loose: bool = False
+    """Whether it only outnumbers the rows on the other side, without an empty ring around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """An empty ring around one side of a direction, `bins` bins away from it."""
+    """An empty ring around one side of a direction, `bins` bins away from it.
+
+    The ring of a loose group is empty once the rows on the other side are taken off.
+    """
 
     at: int
     """Number of the direction."""
@@ -46,6 +51,7 @@ class Gap:
     """Standard deviations between group and ring."""
     mean: float = 0.0
     """Of cos over the rows outside the group, as a sum over all rows' number."""
+    loose: bool = False
 
 
 def clear_gaps(counts: FloatArray, sd: float, size: float, rule: LookRule, r: int) -> list[Gap]:
@@ -62,6 +68,23 @@ def clear_gaps(counts: FloatArray, sd: float, size: float, rule: LookRule, r: in
             for gap in _clear_sides(at, histogram, sd, size, rule, r)
         ]
     return found
+
+
+def loose_gaps(counts: FloatArray, sd: float, size: float, rule: LookRule) -> list[Gap]:
+    """Return the groups that show once each count is lowered by that of the opposite angle.
+
+    So rows that lie on both sides alike do not fill the ring. A natural table may be skewed, so
+    what is found must have hardly any rows on its other side, and be narrow.
+    """
+    return [
+        replace(gap, mean=_mean_outside(gap, histogram), loose=True)
+        for at, histogram in enumerate(counts)
+        for gap in (
+            _gap(at, 1, histogram, sd, size, rule, histogram[::-1]),
+            _gap(at, -1, histogram[::-1], sd, size, rule, histogram),
+        )
+        if gap is not None
+    ]
 
 
 def _mean_outside(gap: Gap, histogram: FloatArray) -> float:
@@ -99,33 +122,45 @@ def _is_axis(gap: Gap, histogram: FloatArray, rule: LookRule) -> bool:
 
 
 def _gap(
-    at: int, side: Side, weighted: FloatArray, sd: float, size: float, rule: LookRule
+    at: int,
+    side: Side,
+    weighted: FloatArray,
+    sd: float,
+    size: float,
+    rule: LookRule,
+    opposite: FloatArray | None = None,
 ) -> Gap | None:
     """Return the clearest gap around one side, whose bins come first; None if there is none.
 
     A row of the bin k has |cos| about that of the bin's middle, so dividing by it counts rows. The
-    densest block inside the cap is compared with the ring that follows the cap.
+    densest block inside the cap is compared with the ring that follows the cap. If the counts of
+    the other side are given, they are taken off first: this finds loose groups.
     """
     n_bins = rule.widest + rule.block
     cosines = _cosines(n_bins, rule.bins)
     counts, sds = weighted[:n_bins] / cosines, sd / cosines
+    behind = np.zeros(n_bins) if opposite is None else opposite[:n_bins] / cosines
+    noise = sds if opposite is None else sqrt(2.0) * sds
     ones = np.ones(rule.block)
-    density = np.convolve(counts, ones, mode="valid").tolist()
-    variance = np.convolve(sds**2, ones, mode="valid").tolist()
+    density = np.convolve(counts - behind, ones, mode="valid").tolist()
+    rows = np.convolve(counts + behind, ones, mode="valid").tolist()
+    variance = np.convolve(noise**2, ones, mode="valid").tolist()
     best: Gap | None = None
     top = 0
-    for bins in range(rule.block, rule.widest + 1):
+    for bins in range(rule.block, (rule.widest if opposite is None else rule.narrow) + 1):
         last = bins - rule.block
         top = last if density[last] > density[top] else top
         group, ring = density[top], density[bins]
-        sampling = (max(group, 0.0) + max(ring, 0.0)) / size
+        sampling = (max(rows[top], 0.0) + max(rows[bins], 0.0)) / size
         clear = (group - ring) / sqrt(variance[top] + variance[bins] + sampling)
         empty = ring + rule.doubt * sqrt(variance[bins]) <= rule.depth * group
         if not (clear >= rule.sure and empty) or (best is not None and clear <= best.clear):
             continue
-        share = float(counts[:bins].sum())
-        if share <= rule.minority:
-            best = Gap(at, side, bins, share, sqrt(float(np.sum(sds[:bins] ** 2))), clear)
+        share, spread = float(counts[:bins].sum()), sqrt(float(np.sum(sds[:bins] ** 2)))
+        other = float(behind[:bins].sum())
+        alone = other + rule.doubt * spread <= rule.depth * share and share >= rule.smallest
+        if share <= rule.minority and (opposite is None or alone):
+            best = Gap(at, side, bins, share, spread, clear)
     return best
 
 

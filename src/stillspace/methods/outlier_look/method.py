@@ -12,8 +12,9 @@ import numpy.typing as npt
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.division import DIVISION, DivisionRule
-from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps
+from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps, loose_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
+from stillspace.methods.outlier_look.natural import is_foreign
 from stillspace.methods.outlier_look.rule import LOOK_RULE, LookRule
 from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.spectrum import Moment
@@ -293,10 +294,11 @@ class OutlierLook:
         return Angles(state.allowance, state.moment, directions, state.division, state.read)
 
     def _saw_angles(self, state: Angles, answer: Answer) -> LookState:
-        """Take groups behind an empty ring for outliers, for now."""
+        """Take groups behind an empty ring for outliers, for now; if there are none, loose ones."""
         rule, scale = self.rule, state.overlap
         size = state.read.expected_size(state.allowance.size)
-        gaps = clear_gaps(scale * answer.value, scale * answer.sd, size, rule, self.r)
+        counts, sd = scale * answer.value, scale * answer.sd
+        gaps = clear_gaps(counts, sd, size, rule, self.r) or loose_gaps(counts, sd, size, rule)
         if not gaps:
             spent = state.moment.share + rule.modes_share + rule.angles_share
             return Screening(state.moment, (), spent, division=state.division)
@@ -311,7 +313,7 @@ class OutlierLook:
         foreign = tuple(
             group
             for group, mean in zip(state.groups, state.means, strict=True)
-            if self._naturalness(group, rest, mean) < rule.natural
+            if is_foreign(group, mean, rest, rule)
         )
         spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
         # each row that is not zero adds 1 to the trace
@@ -327,33 +329,6 @@ class OutlierLook:
             return end
         # the moment misses rows of groups that stay
         return NewMoment(replace(end, spent=spent + rule.moment_share))
-
-    def _naturalness(self, group: LeftOut, rest: Moment, mean: float) -> float:
-        """Return the group's share of the rows, times its angle, times the squared variance.
-
-        The variance is that of the other rows along the group's direction. Along one column it
-        counts `clumps` at least: a column with two clumps of values is no sign of bad rows.
-        """
-        rule, direction = self.rule, group.direction
-        variance = self._relative_variance(rest, direction, mean)
-        if float(np.max(direction**2)) >= rule.one_column:
-            variance = max(variance, rule.clumps)
-        return min(group.share, rule.large) * group.angle * variance**2
-
-    def _relative_variance(self, moment: Moment, direction: FloatArray, mean: float) -> float:
-        """Return the variance along a direction over that along an average one.
-
-        A group moves the centre towards itself, so that the other rows have a mean on its other
-        side, which does not count. The mean is that of the rows outside this group. If other groups
-        are left out besides, it may say clearly more than these rows can have, and then says
-        nothing.
-        """
-        rows = max(float(np.trace(moment.value)), moment.sd)
-        inside = float(direction @ moment.value @ direction)
-        of_mean = mean**2 / rows
-        if of_mean > inside + self.rule.sure * moment.sd:
-            of_mean = 0.0
-        return max(inside - of_mean, 0.0) * len(direction) / max(rows - of_mean, moment.sd)
 
     def _saw_units(self, state: NewUnits, answer: Answer) -> LookState:
         """Let the standardiser go on; at its end, see the rows outside the groups in new units."""
@@ -375,7 +350,7 @@ class OutlierLook:
 def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:
     direction = directions[:, gap.at] * (-1.0 if gap.side == -1 else 1.0)
     angle = pi * gap.bins / rule.bins
-    return LeftOut(direction, gap.side == 0, angle, gap.share, gap.sd)
+    return LeftOut(direction, gap.side == 0, angle, gap.share, gap.sd, gap.loose)
 
 
 def caps_of(groups: tuple[LeftOut, ...]) -> Caps:
