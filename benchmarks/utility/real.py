@@ -53,7 +53,7 @@ class Seeds:
 
     default: int = 2
     """Of clean tables, where the standardiser takes most of the time."""
-    units: int = 3
+    units: int = 15
     """Of clean tables, with units given."""
     planted: int = 1
     others: int = 3
@@ -63,8 +63,8 @@ class Seeds:
 
 
 WHOLE, QUICK = Seeds(), Seeds(1, 1, 1, 1, 1, 60)
-OF_UNSEEN = Seeds(default=2, units=2)
-OF_FOLDER = Seeds(default=3, planted=3)
+OF_UNSEEN = Seeds(default=2, units=15)
+OF_FOLDER = Seeds(default=3, units=15, planted=3)
 MOST_UNSEEN_ROWS = 20_000
 
 
