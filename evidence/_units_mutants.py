@@ -311,13 +311,6 @@ UNITS = [
         HOLES,
     ),
     Mutant(
-        "octaves that divide a share count as noisy bins",
-        "methods/standardiser/looks.py",
-        "np.abs(looked - median)",
-        "np.abs(edges - median)",
-        STANDARDISER,
-    ),
-    Mutant(
         "cells are filled behind a bound",
         "rows/maps.py",
         "allowed = place > 0 and isinstance(view[place - 1], Affine)",

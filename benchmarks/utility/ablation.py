@@ -1,7 +1,8 @@
 """`python -m benchmarks.utility.ablation`: what each constant of the private default does.
 
 Every number of a rule is halved and doubled, one at a time, in fits to some development tables and
-drawn regimes. The noise of a fit has the same seed with and without the change.
+drawn regimes. The noise of a fit has the same seed with and without the change. Numbers of the
+standardiser are judged by the units that it finds (`units_alone`).
 """
 
 import argparse
@@ -21,7 +22,10 @@ from benchmarks.utility.cells import Result, data_of, label, sources, timed
 from benchmarks.utility.contenders import OURS, ours, seeds_of
 from benchmarks.utility.planted import CLEAN
 from benchmarks.utility.problems import DRAWN, NOISELESS, Regime
-from benchmarks.utility.table_fits import DEFAULT, UNITS, TableFit
+from benchmarks.utility.table_fits import UNITS, TableFit
+from benchmarks.utility.tables_real import DEVELOPMENT
+from benchmarks.utility.units_alone import DRAWN as DRAWN_COLUMNS
+from benchmarks.utility.units_alone import UnitsAlone, unit_cells
 from benchmarks.utility.vary import varying
 from stillspace.methods.division import DivisionRule
 from stillspace.methods.newton import NewtonRule
@@ -39,6 +43,8 @@ CASES = ((CLEAN, 1.0), (CLEAN, 4.0), (PLANTED, 1.0), (PLANTED, 4.0))
 REGIMES = (*DRAWN[::8], *NOISELESS[:2])
 LARGE = Regime("large", "ablation", 70_000, 60, 2, 0.6, "isotropic", 0.05, 1.0)
 """A table that is divided: only there do the constants of `DivisionRule` count."""
+NOT_IN_A_RUN = ("StandardiserRule.least_kappa", "StandardiserRule.safe_kappa")
+"""They say whether the standardiser runs, not how: one table shows that nothing changes."""
 LEAST = 1e-12
 """d² below which two fits count as equal: both are exact for every purpose."""
 
@@ -70,11 +76,11 @@ class RegimeFit:
         return {"d2": [subspace_error(V.T, data.targets["truth"].T) for V, _ in found]}
 
 
-Fit = TableFit | RegimeFit
+Fit = TableFit | RegimeFit | UnitsAlone
 
 
 class Effect(NamedTuple):
-    """Ratios of d² with a change to d² without it."""
+    """Ratios of d² with a change to d² without it, in whole fits."""
 
     change: str
     mean: float
@@ -83,6 +89,47 @@ class Effect(NamedTuple):
     """Standard error of its logarithm."""
     worst: float
     where: str
+
+    def line(self) -> str:
+        """Return a line of a Markdown table."""
+        where = self.where if self.worst > 1.0 else ""
+        mean, worst = f"{self.mean:.2f} | {self.error:.2f}", f"{self.worst:.2g}"
+        return f"| `{self.change}` | {mean} | {worst} | {where} |"
+
+
+class UnitsEffect(NamedTuple):
+    """What a change does to the units that the standardiser finds."""
+
+    change: str
+    captured: float
+    """Mean captured share, less that without the change."""
+    captured_error: float
+    """Standard error of this difference."""
+    ratio: float
+    """Geometric mean of d² with the change over d² without it."""
+    ratio_error: float
+    """Standard error of its logarithm."""
+    octaves: float
+    """Mean error of the scales in octaves, less that without the change."""
+    octaves_error: float
+    """Standard error of this difference."""
+    dropped: float
+    """Columns that vary and are dropped, per run, less those without the change."""
+    narrow: float
+    """Scales that are far too small, per 100 runs, less those without the change."""
+    worst: float
+    """The largest loss of captured share, the mean over the seeds of one table."""
+    where: str
+
+    def line(self) -> str:
+        """Return a line of a Markdown table."""
+        where = f"{self.worst:+.3f} {self.where}" if self.worst < 0.0 else ""
+        return (
+            f"| `{self.change}` | {self.captured:+.4f} ± {self.captured_error:.4f} "
+            f"| {self.ratio:.3f} ± {self.ratio_error:.3f} "
+            f"| {self.octaves:+.3f} ± {self.octaves_error:.3f} "
+            f"| {self.dropped:+.2f} | {self.narrow:+.1f} | {where} |"
+        )
 
 
 def neighbours(value: float) -> Iterator[float]:
@@ -100,21 +147,19 @@ def changes(rules: Sequence[type]) -> Iterator[str]:
                     yield f"{rule.__name__}.{field.name}={value!r}"
 
 
-def fits(change: str = "") -> list[Fit]:
-    """Return the fits that a change may move; without a change, all of them."""
+def fits(change: str) -> list[Fit]:
+    """Return the fits that a change may move."""
     rule = change.partition(".")[0]
+    if rule == "StandardiserRule":
+        runs = change.partition("=")[0] not in NOT_IN_A_RUN
+        found = map("/".join, DEVELOPMENT) if runs else ()
+        return [*unit_cells([DRAWN_COLUMNS, *found], change)]
     if rule == "DivisionRule" or change.startswith("NewtonRule.divided"):
         return [RegimeFit(LARGE, 2, change)]
-    found: list[Fit] = []
-    if rule != "StandardiserRule":
-        found += tables(UNITS, change)
-        found += [RegimeFit(regime, 1, change) for regime in REGIMES]
-    if rule in ("StandardiserRule", ""):
-        found += tables(DEFAULT, change)
-    return found
+    return [*tables(UNITS, change), *(RegimeFit(regime, 1, change) for regime in REGIMES)]
 
 
-def tables(method: str, change: str) -> list[Fit]:
+def tables(method: str, change: str) -> list[TableFit]:
     """Return one fit per table and case."""
     return [
         TableFit(table, kind, method, epsilon, 1, rows=ROWS, change=change)
@@ -138,24 +183,70 @@ def effect(change: str, store: Store) -> Effect:
     return Effect(change, exp(float(np.mean(ratios))), error, exp(ratios[at]), names[at])
 
 
+def units_effect(change: str, store: Store) -> UnitsEffect:
+    """Compare the units with a change with the units without it, cell by cell."""
+    cells = fits(change)
+    with_it, without = (
+        [_read(store, cell) for cell in some]
+        for some in (cells, [replace(cell, change="") for cell in cells])
+    )
+    names = "captured", "d2", "octaves", "dropped", "narrow"
+    here, there = (
+        {name: np.array([result[name] for result in results]) for name in names}
+        for results in (with_it, without)
+    )
+    for some in (here, there):
+        some["d2"] = np.log(np.maximum(some["d2"], LEAST))
+    off = {name: np.mean(here[name] - there[name], axis=1) for name in names}
+    mean = {name: float(values.mean()) for name, values in off.items()}
+    error = {name: float(np.std(values)) / sqrt(len(cells)) for name, values in off.items()}
+    at = int(np.argmin(off["captured"]))
+    cell = cells[at]
+    assert isinstance(cell, UnitsAlone)
+    return UnitsEffect(
+        change,
+        mean["captured"],
+        error["captured"],
+        exp(mean["d2"]),
+        error["d2"],
+        mean["octaves"],
+        error["octaves"],
+        mean["dropped"],
+        100.0 * mean["narrow"],
+        float(off["captured"][at]),
+        f"{cell.table}, {cell.rows} rows, ε = {cell.epsilon:g}",
+    )
+
+
+def _read(store: Store, cell: Fit) -> Result:
+    result = store.load(cell)
+    assert result is not None
+    return result
+
+
 HEADER = "| change | mean ratio of d² | ± | worst ratio | where |"
+UNITS_HEADER = (
+    "| change | captured share, difference | ratio of d² | error of scales, octaves, difference "
+    "| dropped columns per run | far too narrow, per 100 runs | worst table |"
+)
 
 
-def lines(effects: Sequence[Effect]) -> Iterator[str]:
-    """Yield a Markdown table."""
-    yield HEADER
-    yield "|---|---|---|---|---|"
-    for e in effects:
-        where = e.where if e.worst > 1.0 else ""
-        yield f"| `{e.change}` | {e.mean:.2f} | {e.error:.2f} | {e.worst:.2g} | {where} |"
+def lines(effects: Sequence[Effect | UnitsEffect]) -> Iterator[str]:
+    """Yield a Markdown table of effects of one kind."""
+    header = UNITS_HEADER if isinstance(effects[0], UnitsEffect) else HEADER
+    yield header
+    yield "|---" * (header.count("|") - 1) + "|"
+    for effect in effects:
+        yield effect.line()
 
 
-def write(page: Path, effects: Sequence[Effect]) -> None:
-    """Replace the table of a page."""
+def write(page: Path, effects: Sequence[Effect | UnitsEffect]) -> None:
+    """Replace the table of a page that has the same header."""
     text = page.read_text(encoding="utf-8")
-    pattern = re.compile(rf"^{re.escape(HEADER)}\n(\|.*\n)*", flags=re.MULTILINE)
+    header, *_ = found = list(lines(effects))
+    pattern = re.compile(rf"^{re.escape(header)}\n(\|.*\n)*", flags=re.MULTILINE)
     assert len(pattern.findall(text)) == 1
-    table = "\n".join(lines(effects)) + "\n"
+    table = "\n".join(found) + "\n"
     page.write_text(pattern.sub(lambda _: table, text), encoding="utf-8")
 
 
@@ -166,17 +257,24 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", default="", help="changes whose name begins like this")
     parser.add_argument("--write", type=Path, help="a page whose table is replaced")
     parser.add_argument("--cache", type=Path, default=Path(".cache/utility"), metavar="FOLDER")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of one thread (1)")
     options = parser.parse_args(arguments)
     store = Store(options.cache / "ablation")
     asked = [change for change in changes(RULES) if change.startswith(options.only)]
     cells = [cell for change in asked for cell in fits(change)]
     cells += [replace(cell, change="") for cell in cells]
     cells.sort(key=lambda cell: cell.label)  # fits to one table follow each other
-    run_cells(dict.fromkeys(cells), store, workers=1)
-    effects = [effect(change, store) for change in asked]
-    print("\n".join(lines(effects)))
-    if options.write:
-        write(options.write, effects)
+    run_cells(dict.fromkeys(cells), store, workers=options.jobs)
+    whole = [change for change in asked if not change.startswith("StandardiserRule")]
+    alone = [change for change in asked if change not in whole]
+    tables = [
+        [effect(change, store) for change in whole],
+        [units_effect(change, store) for change in alone],
+    ]
+    for effects in filter(None, tables):
+        print("\n".join(lines(effects)))
+        if options.write:
+            write(options.write, effects)
 
 
 if __name__ == "__main__":

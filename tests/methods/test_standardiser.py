@@ -161,37 +161,16 @@ def histogram(x, edges):
 def test_median_and_scale_of_a_fine_histogram(rng):
     x = rng.standard_normal(200_000) * 3.0 + 5.0
     edges = np.linspace(-20.0, 30.0, 2001)
-    found = spread(edges, histogram(x, edges), 0.0, RULE, edges)
+    found = spread(edges, histogram(x, edges), RULE)
     assert found.median == pytest.approx(np.median(x), abs=0.03)
     assert found.scale == pytest.approx(3.0, rel=0.01)
     assert found.others > 0.9
-    assert found.doubt < 0.1
-
-
-def test_noise_leaves_the_scale_of_a_histogram_open(rng):
-    x = rng.standard_normal(50_000)
-    edges = np.linspace(-4.0, 4.0, 33)
-    shares = histogram(x, edges)
-    doubts = [spread(edges, shares, sd, RULE, edges).doubt for sd in (0.0, 0.005, 0.015, 0.05)]
-    assert doubts == sorted(doubts)
-    assert doubts[0] < 1.0
-    assert doubts[-1] == np.inf
-
-
-def test_edges_that_only_divide_a_share_add_no_doubt(rng):
-    """A fifth of the cells beside zeros: octaves below the first edge have the noise of one bin."""
-    x = np.where(rng.random(50_000) < 0.8, 0.0, 1.0 + rng.random(50_000))
-    looked = np.concatenate([[0.0, 5e-324], np.linspace(0.5, 2.5, 20)])
-    edges = np.concatenate([-np.exp2(np.arange(3.0, -40.0, -1.0)), looked])
-    shares = histogram(x, edges)
-    assert spread(edges, shares, 0.004, RULE, looked).doubt < 2.5
-    assert spread(edges, shares, 0.004, RULE, edges).doubt == np.inf
 
 
 def test_an_atom_at_the_median_leaves_the_scale_to_the_other_cells(rng):
     x = np.where(rng.random(100_000) < 0.7, 5.0, 5.0 + 2.0 * rng.standard_normal(100_000))
     edges = np.unique(np.concatenate([np.linspace(-5.0, 15.0, 801), [5.0, np.nextafter(5.0, 6.0)]]))
-    found = spread(edges, histogram(x, edges), 0.0, RULE, edges)
+    found = spread(edges, histogram(x, edges), RULE)
     assert found.median == 5.0
     assert found.scale == pytest.approx(2.0, rel=0.05)
 
@@ -199,8 +178,15 @@ def test_an_atom_at_the_median_leaves_the_scale_to_the_other_cells(rng):
 def test_public_facts_decide():
     assert RULE.share_of(1e9) == 0.3
     assert RULE.share_of(50.0) == pytest.approx(2.74 / 50.0**0.5)
-    assert RULE.share_of(RULE.least_kappa) == 0.5
+    assert RULE.share_of(RULE.least_kappa) == pytest.approx(2.74 / 5.0)
     assert kappa_of(0.5, 1000, 25) == 100.0
+
+
+def test_what_follows_from_other_constants():
+    assert RULE.first_share == pytest.approx(0.3)
+    assert RULE.most_zooms * RULE.zoom_share == pytest.approx(RULE.all_zooms_share)
+    assert RULE.atom_width == 2.0**-16
+    assert RULE.negligible == pytest.approx(0.0005)
 
 
 # --- the method ----------------------------------------------------------------------------

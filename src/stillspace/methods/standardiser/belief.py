@@ -100,7 +100,7 @@ class Beliefs(NamedTuple):
 
     def is_clear(self, share: FloatArray) -> npt.NDArray[np.bool_]:
         """Whether a share of the rows, one per column, stands out of the noise."""
-        return share >= np.maximum(self.rule.least_live, self.rule.sure * self.sd)
+        return np.asarray(share >= self.rule.sure * self.sd)
 
     def masses(self, look: Look, laws: Hypotheses) -> AnyArray:
         """Return what hypotheses of the columns say of a look at them, atoms included."""
@@ -119,7 +119,7 @@ class Beliefs(NamedTuple):
         In the last look every other quantile is one of the first look's counts: a belief that took
         a repeated value for a narrow column would leave all other cells in two bins.
         """
-        bins = int(np.clip(self.rule.full / sd, self.rule.least_bins, self.rule.most_bins))
+        bins = int(np.clip(self.rule.full / sd, 2, self.rule.most_bins))
         levels = np.arange(1.0, bins) / bins
         believed, counted = (levels[::2], levels[1::2]) if last else (levels, levels[:0])
         found = []
@@ -150,10 +150,9 @@ class Beliefs(NamedTuple):
     def centers_and_scales(self) -> FloatArray:
         """Return medians and scales (2, D); an infinite scale where noise leaves it open."""
         found = np.array([np.zeros(len(self.weights)), np.full(len(self.weights), inf)])
-        full = self.heavy[:, 2] > (1.0 - self.rule.outliers) * self.present
         tried = np.full(len(self.weights), False)
         for look in reversed(self.looks):
-            at = np.flatnonzero(~(self.hopeless | full | tried)[look.columns])
+            at = np.flatnonzero(~(self.hopeless | tried)[look.columns])
             if len(at) > 0:
                 last = look.some(at)
                 tried[last.columns] = True
@@ -168,18 +167,16 @@ class Beliefs(NamedTuple):
         off = look.shares - believed
         trust = rule.misfit**2 / (rule.misfit**2 + look.sd**2)
         shares = believed + np.where(np.abs(off) > rule.sure * look.sd, 1.0, trust) * off
-        at_all = (self.octave[1] <= rule.unbelieved) | (self.live <= self.varied / 2.0)
         found = np.array([np.zeros(len(columns)), np.full(len(columns), inf)])
         for i, column in enumerate(columns):
             edges = look.own_edges(i)
             there = self.present[column]  # median and spread are those of the present cells
             some = on_simplex(shares[i, : len(edges) + 1] / there)
             tails = self._with_tails(column, edges, some)
-            read = spread(*tails, look.sd / there, rule, edges)
+            read = spread(*tails, rule)
             reach = max(read.median - edges[0], edges[-1] - read.median)
-            resolved = read.doubt <= rule.unresolved or (at_all[column] and read.scale <= reach)
-            others = max(rule.least_live, rule.sure * look.sd)
-            if resolved and read.others >= others and 0.0 < read.scale < inf:
+            varies = read.others >= rule.sure * look.sd
+            if varies and 0.0 < read.scale <= reach:
                 found[:, i] = read.median, read.scale
         return found
 
@@ -205,7 +202,7 @@ class Beliefs(NamedTuple):
 
     def _refined(self, look: Look, columns: IntArray) -> Beliefs:
         """Return the belief after one more look at some of the columns."""
-        part, finest = look.some(look.places(columns)), self.rule.finest_step
+        part, finest = look.some(look.places(columns)), self.rule.resolved
         step, laws = self.step[columns], self.laws[columns]
         changed = self._changed(columns, step=np.maximum(step / 2.0, finest))
         laws = laws.split(part.edges, self.rule.parts_of_heavy_bin).halved(step, finest)

@@ -208,20 +208,18 @@ def first_hypotheses(rule: StandardiserRule) -> Hypotheses:
 
     Centres are ±2^k at four places per octave, off the octave's ends, and 0.
     """
-    least, most = rule.least_octave, rule.most_octave
+    least, most = -rule.octaves, rule.octaves
     where: FloatArray = np.asarray(least + (np.arange(4 * (most - least)) + 0.5) / 4.0)
     octaves: FloatArray = np.arange(float(least), float(most), 0.5)
     parts = []
     for sign in (1.0, -1.0):
-        center = sign * np.exp2(where)
+        center, weight = sign * np.exp2(where), _familiar(where, rule)
         reach = np.exp2(where) * (2.0**0.125 - 2.0**-0.125) / 2.0
-        weight = _familiar(where, rule)
         relative = range(-rule.relative, rule.relative + 1)
         parts += [_filled(center, reach, where + octave, 0.0, weight) for octave in relative]
     zero = np.zeros(len(octaves))
-    for side in (0.0, 1.0, -1.0):
-        weight = _familiar(octaves, rule)
-        parts.append(_filled(zero, zero, octaves, side, weight))
+    weight = _familiar(octaves, rule)
+    parts += [_filled(zero, zero, octaves, side, weight) for side in (0.0, 1.0, -1.0)]
     found = Hypotheses.joined(parts)
     return replace(found, prior=found.prior - log_sum(found.prior))
 
@@ -253,7 +251,7 @@ def log_sum(logarithms: FloatArray) -> FloatArray:
 
 def _familiar(octave: FloatArray, rule: StandardiserRule) -> FloatArray:
     """Return the logarithm of the prior of a magnitude."""
-    return np.asarray(-np.log1p(np.square((octave - rule.familiar) / rule.familiar_width)))
+    return np.asarray(-np.log1p(np.square(octave / rule.familiar)))
 
 
 def _filled(center: FloatArray, *rest: FloatArray | float) -> Hypotheses:

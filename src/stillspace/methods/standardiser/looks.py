@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import sqrt
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -110,10 +109,10 @@ class Look:
 @cache
 def first_edges(rule: StandardiserRule, known: Range | None = None) -> FloatArray:
     """Return the edges of the first look: ends of octaves, and parts of a public range."""
-    octaves = octave_edges(rule.least_octave, rule.most_octave)
+    octaves = octave_edges(-rule.octaves, rule.octaves)
     if known is None:
         return octaves
-    parts = np.linspace(known.low, known.high, rule.parts_of_range + 1)
+    parts = np.linspace(known.low, known.high, rule.most_bins + 1)
     return np.unique(np.concatenate([octaves, parts]))
 
 
@@ -132,11 +131,9 @@ class Spread(NamedTuple):
     scale: float
     others: float
     """Share of the cells outside the median's bin."""
-    doubt: float
-    """Octaves between the scales that noise leaves open; infinite where the scale is unknown."""
 
 
-UNKNOWN = Spread(0.0, np.inf, 0.0, np.inf)
+UNKNOWN = Spread(0.0, np.inf, 0.0)
 
 
 def on_simplex(shares: FloatArray) -> FloatArray:
@@ -147,15 +144,11 @@ def on_simplex(shares: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(shares - excess[last], 0.0))
 
 
-def spread(
-    edges: FloatArray, shares: FloatArray, sd: float, rule: StandardiserRule, looked: FloatArray
-) -> Spread:
+def spread(edges: FloatArray, shares: FloatArray, rule: StandardiserRule) -> Spread:
     """Return the median and the scale of cells, spread evenly within their bins.
 
     `shares` (edges + 1) add up to 1; the first and the last bin are open. If the bin of the median
-    is an atom the scale is that of the other cells. `sd` is the noise of one share between edges of
-    `looked`; other edges divide such a share without more noise. The scale is read a second and a
-    third time, `rule.clear` standard deviations of the counts within it away.
+    is an atom the scale is that of the other cells.
     """
     below = np.cumsum(shares)[:-1]
     i = int(np.searchsorted(below, 0.5))
@@ -166,7 +159,7 @@ def spread(
     if not median < edges[i]:  # rounding: the bin may hold one number alone
         median = float(edges[i - 1])
     others = 1.0
-    if share > rule.atom:
+    if share > rule.heavy:
         others = 1.0 - share
         below = np.where(np.arange(len(below)) >= i, below - share, below)
     away = np.unique(np.abs(edges - median))
@@ -174,19 +167,8 @@ def spread(
     within = np.maximum.accumulate(within)
 
     level = rule.level * others
-    at = _crossing(within, level)
-    if at is None:
-        return Spread(median, np.inf, 1.0 - share, np.inf)
-    found = max(float(np.interp(level, within, away)), away[at] / 2.0)
-    off = rule.clear * sd * sqrt(np.count_nonzero(np.abs(looked - median) <= found) + 1)
-    low, high = _crossing(within, level - off), _crossing(within, level + off)
-    if not low or high is None:  # nearer than the first edge, or beyond the last one
-        return Spread(median, rule.to_sd * found, 1.0 - share, np.inf)
-    doubt = float(np.log2(away[high] / away[low - 1]))
-    return Spread(median, rule.to_sd * found, 1.0 - share, doubt)
-
-
-def _crossing(within: FloatArray, level: float) -> int | None:
-    """Return the first edge within which this share of the cells lies, if there is one."""
     at = int(np.searchsorted(within, level))
-    return at if at < len(within) else None
+    if at == len(within):
+        return Spread(median, np.inf, 1.0 - share)
+    found = max(float(np.interp(level, within, away)), away[at] / 2.0)
+    return Spread(median, rule.to_sd * found, 1.0 - share)

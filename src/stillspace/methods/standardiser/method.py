@@ -121,8 +121,7 @@ class Standardiser:
         live = np.flatnonzero(~hopeless).tolist()
         unclear = np.flatnonzero(~(hopeless | beliefs.resolved)).tolist()
         share = self.rule.zoom_share * len(unclear) / self.D
-        enough = state.zoomed + share <= self.rule.all_zooms_share
-        if unclear and state.zooms < self.rule.most_zooms and enough:
+        if unclear and state.zooms < self.rule.most_zooms:
             asking = self._asking(state, beliefs, unclear, share)
             return replace(asking, zoomed=state.zoomed + share, zooms=state.zooms + 1)
         if not live:

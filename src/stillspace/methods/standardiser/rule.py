@@ -23,82 +23,75 @@ class StandardiserRule:
     share: float = 2.74
     """The standardiser's part of μ², times √κ: more where the rows are few …"""
     least_share: float = 0.3
-    """… at least: on real tables units that are off cost more than noise on the steps …"""
-    most_share: float = 0.5
-    """… and at most."""
-    first_share: float = 0.3
-    """Of the standardiser's μ²: the first look at all columns."""
-    zoom_share: float = 0.07
-    """Of the standardiser's μ²: one closer look, if all columns take part in it."""
+    """… and at least this: on real tables units that are off cost more than noise on the steps."""
     all_zooms_share: float = 0.4
-    """Of the standardiser's μ²: all closer looks together; the last look gets the rest."""
-    most_zooms: int = 8
-    """Closer looks, at most."""
-    least_octave: int = -40
-    """The first look tells octaves apart from 2^this …"""
-    most_octave: int = 60
-    """… to 2^this."""
-    familiar: float = 3.0
-    """Octave: people choose units in which numbers are near 2^this. The prior of the octave is a
-    Cauchy law around it …"""
-    familiar_width: float = 8.0
-    """… with this width, in octaves."""
+    """Of the standardiser's μ²: all closer looks together. The first look gets half of the rest,
+    and the last look what is left then."""
+    most_zooms: int = 6
+    """Closer looks, at most. If all columns take part in each of them, they get equal shares."""
+    octaves: int = 50
+    """The first look tells octaves apart from 2 to the minus this, to 2 to the plus this."""
+    familiar: float = 8.0
+    """Octaves: people choose units in which numbers are near 1. The prior of the octave is a Cauchy
+    law around 0 with this width."""
     relative: int = 4
     """Octaves of the scale relative to the centre, down and up. A narrower column makes an octave a
     heavy bin, which brings hypotheses of its own; a wider one looks as if its centre were 0."""
-    parts_of_range: int = 32
-    """Parts into which the first look divides a public range of a column."""
     misfit: float = 0.05
     """Share of the rows by which a real column differs from a t law, in a bin."""
-    least_live: float = 0.03
-    """Share of the cells beside the most frequent value below which a column counts as constant."""
     sure: float = 3.0
     """Standard deviations of the noise that make a count certain."""
     clear: float = 4.0
-    """Standard deviations of the noise that make a full bin clear, and within which the scale is
-    read a second and a third time. With 3, one of the thousands of bins of a small table is full by
-    noise, and its column gets a scale that is far too small."""
+    """Standard deviations of the noise that make a full bin clear. With 3, one of the thousands of
+    bins of a small table is full by noise, and its column gets a scale that is far too small."""
     most_bins: int = 48
-    """Bins of a closer look between quantiles of what is believed, at most."""
-    least_bins: int = 16
-    """The same, at least."""
-    full: float = 0.6
+    """Bins of a closer look between quantiles of what is believed, at most; and parts into which
+    the first look divides a public range of a column."""
+    full: float = 0.8
     """Bins of a closer look, times the noise of one bin: more noise, fewer bins."""
     parts_of_heavy_bin: int = 256
     """Bins into which a heavy bin is split, and parts into which the box of centres of a hypothesis
-    is split at most. Hypotheses of a heavy bin have scales down to the width of such a part."""
+    is split at most. Hypotheses of a heavy bin have scales down to the width of such a part. A
+    heavy bin that is narrower, relative to its place, than the square of such a part is one
+    repeated value."""
     heavy: float = 0.4
-    """Share of the present cells from which on one bin is heavy: it may hide the median."""
-    outliers: float = 0.25
-    """A bin with all but this share of the present cells is not resolved: they may be outliers."""
+    """Share of the present cells from which on one bin is heavy: it may hide the median. If the bin
+    of the median holds as much in the end, the scale is that of the other cells."""
     fresh: float = 3.0
     """What the logarithm of the prior loses for hypotheses that a heavy bin brings, and for those
     that a public range excludes."""
-    atom: float = 0.5
-    """Share of the present cells from which on the bin of the median is one repeated value: the
-    scale is then that of the other cells."""
-    atom_width: float = 2.0**-16
-    """Width of a bin, relative to its place, below which a heavy bin is one repeated value."""
-    negligible: float = 2.0**-12
-    """Share of the rows: a bin of the first look to which no likely hypothesis gives more decides
-    nothing and is not looked at again, which saves a tenth of the time of a fit."""
     most_kept: int = 64
     """Hypotheses that are kept after a look, at most …"""
     mass_kept: float = 0.9995
-    """… and the posterior mass that is enough."""
-    finest_step: float = 0.25
-    """Octaves between the scales of neighbouring hypotheses, in the end."""
+    """… and the posterior mass that is enough. A bin of the first look decides nothing if no likely
+    hypothesis gives it more than the rest of this mass. It is left out then, which saves time."""
     resolved: float = 0.5
-    """Octaves of the scale, and scales of the centre, within which a column is resolved."""
+    """Octaves of the scale, and scales of the centre, within which a column is resolved; and the
+    octaves between the scales of neighbouring hypotheses, in the end."""
     level: float = 0.55
     """Share of the present cells within the spread of the median. At .5 the spread would be the
     MAD, which tells less of a column with many repeated values; at .6 the subspace is farther from
     that in units of the MAD."""
-    unresolved: float = 2.5
-    """Octaves between the second and the third scale above which counts do not tell the scale …"""
-    unbelieved: float = 1.5
-    """… and octaves of uncertainty above which the belief does not, either. Then the column is
-    dropped: a scale that is too small ruins a fit, a column less costs one column."""
+
+    @property
+    def first_share(self) -> float:
+        """Of the standardiser's μ²: the first look at all columns."""
+        return (1.0 - self.all_zooms_share) / 2.0
+
+    @property
+    def zoom_share(self) -> float:
+        """Of the standardiser's μ²: one closer look, if all columns take part in it."""
+        return self.all_zooms_share / self.most_zooms
+
+    @property
+    def atom_width(self) -> float:
+        """Width of a bin, relative to its place, below which a heavy bin is a repeated value."""
+        return 1.0 / self.parts_of_heavy_bin**2
+
+    @property
+    def negligible(self) -> float:
+        """Share of the rows that decides nothing in a bin of the first look."""
+        return 1.0 - self.mass_kept
 
     @property
     def depth(self) -> int:
@@ -107,7 +100,7 @@ class StandardiserRule:
 
     def share_of(self, kappa: float) -> float:
         """Return the standardiser's part of μ² in a table with this κ."""
-        return min(max(self.share / sqrt(kappa), self.least_share), self.most_share)
+        return max(self.share / sqrt(kappa), self.least_share)
 
     @property
     def to_sd(self) -> float:
