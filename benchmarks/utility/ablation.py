@@ -1,8 +1,9 @@
 """`python -m benchmarks.utility.ablation`: what each constant of the private default does.
 
-Every number of a rule is halved and doubled, one at a time, in fits to some development tables and
-drawn regimes. The noise of a fit has the same seed with and without the change. Numbers of the
-standardiser are judged by the units that it finds (`units_alone`).
+Every number of a rule is halved and doubled, one at a time, in fits to the development tables and
+to drawn regimes. The noise of a fit has the same seed with and without the change. Numbers of the
+standardiser are judged by the units that it finds (`units_alone`), those of the look for outliers
+by the rows that it leaves out (`looks`).
 """
 
 import argparse
@@ -10,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +22,11 @@ from reproduction.workers import run_cells
 
 from benchmarks.utility.cells import Result, data_of, label, sources, timed
 from benchmarks.utility.contenders import OURS, ours, seeds_of
+from benchmarks.utility.looks import ALL_KINDS, Counts, Looks, counts_of, looks
 from benchmarks.utility.planted import CLEAN
 from benchmarks.utility.problems import DRAWN, NOISELESS, Regime
 from benchmarks.utility.table_fits import UNITS, TableFit
-from benchmarks.utility.tables_real import DEVELOPMENT
+from benchmarks.utility.tables_real import DEVELOPMENT, load
 from benchmarks.utility.units_alone import DRAWN as DRAWN_COLUMNS
 from benchmarks.utility.units_alone import UnitsAlone, unit_cells
 from benchmarks.utility.vary import varying
@@ -34,13 +37,13 @@ from stillspace.methods.standardiser import StandardiserRule
 from stillspace.metrics import subspace_error
 
 RULES = (NewtonRule, LookRule, StandardiserRule, DivisionRule)
-TABLES = "ggplot2/diamonds", "modeldata/deliveries"
-ROWS = 6000
-"""A choice of so many rows of each table."""
+TABLES = tuple(map("/".join, DEVELOPMENT))
+ROWS = 4000
+"""A choice of so many rows of each table, if it has more."""
 PLANTED = "tight 20 %"
 CASES = ((CLEAN, 1.0), (CLEAN, 4.0), (PLANTED, 1.0), (PLANTED, 4.0))
 """Bad rows and ε."""
-REGIMES = (*DRAWN[::8], *NOISELESS[:2])
+REGIMES = (*DRAWN[::4], *NOISELESS[::3])
 LARGE = Regime("large", "ablation", 70_000, 60, 2, 0.6, "isotropic", 0.05, 1.0)
 """A table that is divided: only there do the constants of `DivisionRule` count."""
 NOT_IN_A_RUN = ("StandardiserRule.least_kappa", "StandardiserRule.safe_kappa")
@@ -76,7 +79,7 @@ class RegimeFit:
         return {"d2": [subspace_error(V.T, data.targets["truth"].T) for V, _ in found]}
 
 
-Fit = TableFit | RegimeFit | UnitsAlone
+Fit = TableFit | RegimeFit | UnitsAlone | Looks
 
 
 class Effect(NamedTuple):
@@ -132,6 +135,22 @@ class UnitsEffect(NamedTuple):
         )
 
 
+class LookEffect(NamedTuple):
+    """What looks alone leave out with a change, which is empty for the look as it is."""
+
+    change: str
+    counts: Counts
+
+    def line(self) -> str:
+        """Return a line of a Markdown table."""
+        right = " | ".join(str(self.counts.right[kind]) for kind in ALL_KINDS)
+        name = f"`{self.change}`" if self.change else "as it is"
+        return f"| {name} | {self.counts.clean} | {right} | {self.counts.wrong} |"
+
+
+AnyEffect = Effect | UnitsEffect | LookEffect
+
+
 def neighbours(value: float) -> Iterator[float]:
     """Yield half and twice a number; a share that cannot be doubled moves half the way to 1."""
     yield max(1, value // 2) if isinstance(value, int) and value > 0 else value / 2
@@ -154,6 +173,8 @@ def fits(change: str) -> list[Fit]:
         runs = change.partition("=")[0] not in NOT_IN_A_RUN
         found = map("/".join, DEVELOPMENT) if runs else ()
         return [*unit_cells([DRAWN_COLUMNS, *found], change)]
+    if rule == "LookRule":
+        return [*looks(change)]
     if rule == "DivisionRule" or change.startswith("NewtonRule.divided"):
         return [RegimeFit(LARGE, 2, change)]
     return [*tables(UNITS, change), *(RegimeFit(regime, 1, change) for regime in REGIMES)]
@@ -162,10 +183,15 @@ def fits(change: str) -> list[Fit]:
 def tables(method: str, change: str) -> list[TableFit]:
     """Return one fit per table and case."""
     return [
-        TableFit(table, kind, method, epsilon, 1, rows=ROWS, change=change)
+        TableFit(table, kind, method, epsilon, 1, rows=_rows(table), change=change)
         for table in TABLES
         for kind, epsilon in CASES
     ]
+
+
+@cache
+def _rows(table: str) -> int | None:
+    return ROWS if len(load(*table.split("/", 1)).X) > ROWS else None
 
 
 def effect(change: str, store: Store) -> Effect:
@@ -224,23 +250,30 @@ def _read(store: Store, cell: Fit) -> Result:
     return result
 
 
+def look_effect(change: str, store: Store) -> LookEffect:
+    """Count what the looks with a change leave out."""
+    return LookEffect(change, counts_of(_read(store, cell) for cell in looks(change)))
+
+
 HEADER = "| change | mean ratio of d² | ± | worst ratio | where |"
 UNITS_HEADER = (
     "| change | captured share, difference | ratio of d² | error of scales, octaves, difference "
     "| dropped columns per run | far too narrow, per 100 runs | worst table |"
 )
+LOOK_HEADER = f"| change | clean | {' | '.join(ALL_KINDS)} | wrong |"
+HEADERS: dict[type, str] = {Effect: HEADER, UnitsEffect: UNITS_HEADER, LookEffect: LOOK_HEADER}
 
 
-def lines(effects: Sequence[Effect | UnitsEffect]) -> Iterator[str]:
+def lines(effects: Sequence[AnyEffect]) -> Iterator[str]:
     """Yield a Markdown table of effects of one kind."""
-    header = UNITS_HEADER if isinstance(effects[0], UnitsEffect) else HEADER
+    header = HEADERS[type(effects[0])]
     yield header
     yield "|---" * (header.count("|") - 1) + "|"
     for effect in effects:
         yield effect.line()
 
 
-def write(page: Path, effects: Sequence[Effect | UnitsEffect]) -> None:
+def write(page: Path, effects: Sequence[AnyEffect]) -> None:
     """Replace the table of a page that has the same header."""
     text = page.read_text(encoding="utf-8")
     header, *_ = found = list(lines(effects))
@@ -248,6 +281,9 @@ def write(page: Path, effects: Sequence[Effect | UnitsEffect]) -> None:
     assert len(pattern.findall(text)) == 1
     table = "\n".join(found) + "\n"
     page.write_text(pattern.sub(lambda _: table, text), encoding="utf-8")
+
+
+EFFECTS = {"StandardiserRule": units_effect, "LookRule": look_effect}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -265,13 +301,13 @@ def main(arguments: Sequence[str]) -> None:
     cells += [replace(cell, change="") for cell in cells]
     cells.sort(key=lambda cell: cell.label)  # fits to one table follow each other
     run_cells(dict.fromkeys(cells), store, workers=options.jobs)
-    whole = [change for change in asked if not change.startswith("StandardiserRule")]
-    alone = [change for change in asked if change not in whole]
-    tables = [
-        [effect(change, store) for change in whole],
-        [units_effect(change, store) for change in alone],
-    ]
-    for effects in filter(None, tables):
+    found: dict[type, list[AnyEffect]] = {Effect: [], UnitsEffect: [], LookEffect: []}
+    for change in asked:
+        measured = EFFECTS.get(change.partition(".")[0], effect)(change, store)
+        found[type(measured)].append(measured)
+    if found[LookEffect]:
+        found[LookEffect].insert(0, look_effect("", store))
+    for effects in filter(None, found.values()):
         print("\n".join(lines(effects)))
         if options.write:
             write(options.write, effects)

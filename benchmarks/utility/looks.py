@@ -1,13 +1,12 @@
 """The look for outliers alone: which rows it leaves out of clean and planted tables."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from reproduction.seeds import seed_from
-from reproduction.store import Store
 
 from benchmarks.utility.cells import Result, label, timed
 from benchmarks.utility.planted import CLEAN, KINDS, plant
@@ -109,20 +108,20 @@ def looks(change: str = "", tables: Sequence[str] = TABLES) -> list[Looks]:
     return [Looks(table, epsilon, change) for table in tables for epsilon in EPSILONS]
 
 
-HEADER = f"| change | clean, a group left out | {' | '.join(ALL_KINDS)} | wrong rows |"
+class Counts(NamedTuple):
+    """What looks left out, over all tables and ε."""
+
+    clean: int
+    """Clean tables of which a group is left out."""
+    right: dict[str, int]
+    """By kind: the bad rows are left out, and hardly any others."""
+    wrong: int
+    """Of all kinds: other rows are left out, or a part of the bad ones."""
 
 
-def lines(changes: Sequence[str], store: Store) -> Iterator[str]:
-    """Yield a Markdown table: looks that left out the right rows, over all tables and ε."""
-    yield HEADER
-    yield "|---|" + "---|" * (len(ALL_KINDS) + 2)
-    for change in ("", *changes):
-        counts: Counter[tuple[str, str]] = Counter()
-        for cell in looks(change):
-            found = store.load(cell)
-            assert found is not None
-            counts.update((k, o) for k, all_ in found["outcomes"].items() for o in all_)
-        right = [str(counts[kind, RIGHT]) for kind in ALL_KINDS]
-        wrong = sum(counts[kind, WRONG] for kind in ALL_KINDS)
-        name = f"`{change}`" if change else "as it is"
-        yield f"| {name} | {counts[CLEAN, WRONG]} | {' | '.join(right)} | {wrong} |"
+def counts_of(results: Iterable[Result]) -> Counts:
+    counts: Counter[tuple[str, str]] = Counter()
+    for result in results:
+        counts.update((kind, one) for kind, all_ in result["outcomes"].items() for one in all_)
+    right = {kind: counts[kind, RIGHT] for kind in ALL_KINDS}
+    return Counts(counts[CLEAN, WRONG], right, sum(counts[kind, WRONG] for kind in ALL_KINDS))
