@@ -154,6 +154,65 @@ def test_a_changed_description_is_refused(where, stored, tmp_path):
         refused(tmp_path / f"{i}.npz", packed(members))
 
 
+@pytest.fixture(scope="module")
+def adaptive(tmp_path_factory):
+    """The members of a file whose plan has a ceiling and tuned numbers."""
+    path = tmp_path_factory.mktemp("models") / "m.npz"
+    save_model(PrivateRobustPCA(2, epsilon=2.0, center=None, scale=None).fit(X), path)
+    with np.load(path, allow_pickle=False) as kept:
+        members = dict(kept)
+    return {**members, "about": json.loads(str(members["about"]))}
+
+
+RULE = ("plan", "stages", 0, "plan", "method", "rule")
+CEILING = ("privacy", "event", "parts", 0)
+
+
+@pytest.mark.parametrize(("where", "value", "kept"), [
+    ((*RULE, "weak"), 4.0, True), ((*RULE, "forgotten"), 1.0, False),
+    ((*CEILING, "coordinates"), 10**6, False),
+])  # fmt: skip
+def test_the_plan_of_another_version_is_not_taken_for_one_of_this(
+    where, value, kept, adaptive, tmp_path
+):
+    """The model is read, with its plan in words."""
+    members = changed(adaptive, where, value)
+    (tmp_path / "m.npz").write_bytes(packed(members))
+    loaded = load_model(tmp_path / "m.npz")
+    assert hasattr(loaded, "plan_") == kept
+    assert "DampedNewton" in loaded.plan_text_
+
+
+@pytest.mark.parametrize(("where", "value"), [
+    ((*RULE, "weak"), "4"), ((*CEILING, "sigma"), 1e9), ((*CEILING, "ceiling"), False),
+    ((*RULE[:-1], "forgotten"), 1.0),
+])  # fmt: skip
+def test_any_other_change_of_a_plan_is_refused(where, value, adaptive, tmp_path):
+    refused(tmp_path / "m.npz", packed(changed(adaptive, where, value)))
+
+
+GROUP = {"direction": [1.0, *[0.0] * 5], "two_sided": False, "angle": 0.2, "share": 0.1, "sd": 0.01}
+
+
+@pytest.mark.parametrize("loose", [None, 0, 1, 1.0, "yes", [], [1.0]])
+def test_a_group_is_loose_or_not(loose, adaptive, tmp_path):
+    content = packed(changed(adaptive, ("released", "left_out"), [{**GROUP, "loose": True}]))
+    (tmp_path / "m.npz").write_bytes(content)
+    assert load_model(tmp_path / "m.npz").left_out_[0].loose
+    group = {**GROUP, "loose": loose}
+    refused(tmp_path / "m.npz", packed(changed(adaptive, ("released", "left_out"), [group])))
+
+
+def changed(members, where, value):
+    """Return members with another value at one place of the description."""
+    members = copy.deepcopy(members)
+    place = members["about"]
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] = value
+    return members
+
+
 @pytest.mark.parametrize("name", sorted({"class", "parameters", "privacy", "plan", "sketch"}))
 def test_a_missing_fact_is_refused(name, stored, tmp_path):
     members = copy.deepcopy(stored["pca"])

@@ -179,6 +179,21 @@ def test_a_file_of_format_2_still_loads(folder):
         load_model(OLD, key=folder / "key")
 
 
+def test_a_file_of_version_0_2_0_still_loads(tmp_path):
+    """Its method has other tuned numbers than today's: the plan is there in words alone."""
+    loaded = load_model(OLD.with_name("model-0.2.0.npz"))
+    assert isinstance(loaded, PrivateRobustPCA)
+    assert loaded.components_.shape == (2, 20)
+    assert loaded.privacy_.epsilon == pytest.approx(8.0, abs=1e-6)
+    assert (loaded.file_.format, loaded.file_.version) == (3, "0.2.0")
+    assert "DampedNewton" in loaded.plan_text_
+    assert not hasattr(loaded, "plan_")
+    (group,) = loaded.left_out_
+    assert not group.loose
+    save_model(loaded, tmp_path / "again.npz")
+    assert load_model(tmp_path / "again.npz").plan_text_ == loaded.plan_text_
+
+
 def test_a_seal_does_not_make_format_2_a_format_3(tmp_path):
     (tmp_path / "m.npz").write_bytes(sealed(OLD.read_bytes()))
     with pytest.raises(ValueError, match="other members"):

@@ -8,6 +8,7 @@ import os
 import pickle
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -355,3 +356,6 @@ def test_groups_that_were_left_out_are_kept(tmp_path):
     (again,) = load_model(tmp_path / "m.npz").left_out_
     assert np.array_equal(again.direction, group.direction)
     assert (again.angle, again.share, again.sd) == (group.angle, group.share, group.sd)
+    fit.left_out_ = (replace(group, loose=True),)
+    save_model(fit, tmp_path / "loose.npz")
+    assert load_model(tmp_path / "loose.npz").left_out_[0].loose

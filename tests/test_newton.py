@@ -371,6 +371,23 @@ def test_steps_on_a_noisy_table_go_on_if_a_group_was_left_out(groups):
     assert state.route.startswith("newton: a noisy table" if groups else "private PCA and steps")
 
 
+def test_a_first_phase_without_end_leaves_something_for_the_second():
+    """Units were found again and the signal is weak: .935 is spent before the first step, and 20
+    steps would take .068."""
+    method, allowance = DampedNewton(6, 2), Allowance(1.0, 5000)
+    values = Answer(np.diag([0.4, 0.3, 0.1, 0.1, 0.05, 0.05]), 0.056)
+    state = method.enter(allowance, Screening(Moment(values.value, 0.1, values.sd), (), 0.87))
+    assert isinstance(state, TopUp)
+    state, spent, steps = method.take(state, (values,)), 0.935, 0
+    while (ask := method.ask(state)) is not None:
+        shares = [share for _, share in ask.shares]
+        assert min(shares) > 0.0
+        spent, steps = spent + sum(shares), steps + 1
+        state = stepped(method, state, 1, curvature=9.0 * np.eye(2), gradient=30.0)
+    assert spent == pytest.approx(1.0)
+    assert steps == 23
+
+
 def test_directions_held_by_other_rows_end_with_private_pca():
     """A thirtieth of the weight along one direction: another group of rows is near the other."""
     method, state = started()

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from math import cos, pi, sqrt
+from math import cos, inf, pi, sqrt
 
 import numpy as np
 import pytest
@@ -23,13 +23,17 @@ from stillspace.methods.outlier_look import (
 )
 from stillspace.methods.outlier_look.caps import LeftOut
 from stillspace.methods.outlier_look.method import Angles, Modes, NewMoment, Rest, caps_of
-from stillspace.methods.outlier_look.natural import elliptical_share
+from stillspace.methods.outlier_look.natural import (
+    elliptical_share,
+    is_foreign,
+    relative_variance,
+)
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.stages import SubspaceStage
 from stillspace.methods.standardiser import LARGEST_SCALE, STANDARDISER_RULE, Standardiser
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
-from stillspace.parts.queries import FourthMoment, SecondMoment
+from stillspace.parts.queries import AngleCounts, FourthMoment, SecondMoment
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.moments import squares
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
@@ -51,6 +55,13 @@ def test_moments_of_an_elliptical_law_against_drawn_rows(rng):
     Q = squares(Y) / np.linalg.norm(Y, axis=0)
     np.testing.assert_allclose(elliptical_moments(values), Q @ Q.T / Y.shape[1], atol=2e-3)
     assert np.trace(elliptical_moments(values)) == pytest.approx(values.sum(), rel=1e-6)
+
+
+def test_moments_of_very_many_directions():
+    """The integrand has a product of K numbers, which floats cannot hold from K = 82 on."""
+    with np.errstate(all="raise", under="ignore"):
+        found = elliptical_moments(np.full(90, 1.0 / 90))
+    assert np.trace(found) == pytest.approx(1.0)
 
 
 def test_directions_of_groups_are_found_and_equal_ones_merged(rng):
@@ -181,6 +192,35 @@ def test_noise_of_both_sides_counts_where_one_is_taken_off():
     assert gap.clear == pytest.approx(float((0.1 / middles[:2]).sum()) / noise)
 
 
+HALF_FULL = np.full((1, BINS), 0.02)
+"""Counts: a fifth of the rows within 10 degrees, .02 on their other side, .04 in all rings."""
+HALF_FULL[0, :2], HALF_FULL[0, -2:] = 0.1, 0.01
+HALF_FULL *= np.abs(np.cos(np.pi * (np.arange(BINS) + 0.5) / BINS))
+
+
+def test_all_rows_that_are_compared_have_a_sampling_error():
+    """.22 of 1000 rows are in both caps, .08 in both rings: a difference of .18 varies by .0173."""
+    (gap,) = loose_gaps(HALF_FULL, 1e-9, 1000, LOOK_RULE)
+    assert gap.bins == 2
+    assert gap.clear == pytest.approx(0.18 / sqrt(0.3 / 1000))
+
+
+@pytest.mark.parametrize(("sd", "found"), [(0.006, 1), (0.008, 0)])
+def test_the_other_side_of_a_loose_group_must_not_be_empty_by_luck(sd, found):
+    """.02 are a tenth of the group, and .15 the limit: .010, which is 1.42 sd of the noise."""
+    assert len(loose_gaps(HALF_FULL, sd, 1e9, LOOK_RULE)) == found
+
+
+def test_loose_groups_are_looked_for_where_no_ring_is_empty():
+    """The first direction has a group behind an empty ring, the second a loose one."""
+    clear = np.zeros(BINS)
+    clear[:2], clear[16:20] = 0.1, 0.02
+    for counts, loose in (([clear, HALF_FULL[0]], [False]), ([0.0 * clear, HALF_FULL[0]], [True])):
+        state = Angles(Allowance(9.0, 10**6), Moment(np.eye(6) / 6, 0.1, 1e-6), np.eye(6)[:, :2])
+        rest = OutlierLook(6, 2).take(state, (Answer(np.array(counts), 1e-6),))
+        assert [group.loose for group in rest.groups] == loose
+
+
 def test_noise_alone_makes_no_loose_group(rng):
     """2000 · 12 · 28 comparisons, each with a chance of 1e-9: a false alarm has one of .001."""
     found = sum(
@@ -229,6 +269,33 @@ def test_a_loose_group_is_much_denser_than_an_elliptical_law(share, cut):
         .take(replace(state, groups=(replace(group, loose=False),)), (Answer(rest.value, 1e-6),))
         .left_out
     )  # a group behind an empty ring need not be so dense
+
+
+@pytest.mark.parametrize("sd", [1e-6, 0.02, 0.04])
+@pytest.mark.parametrize(("of_limit", "cut"), [(0.99, False), (1.01, True)])
+def test_noise_makes_no_law_narrow_and_none_wide(sd, of_limit, cut):
+    """It is taken off the variance along the group, and off the squares of the other variances."""
+    u, values = np.eye(9)[8], np.array([0.3, 0.2, 0.1, 0.05, 0.05, 0.0, 0.0, 0.0, 0.1])
+    squares = float(np.sum(values[:8] ** 2)) - 36 * sd**2  # 8 · 9/2 entries, each of variance sd²
+    share = elliptical_share((0.1 - sd) * 9 / 0.8, 9, 0.7**2 / squares, 0.5)
+    rule = replace(LOOK_RULE, natural=9.0, one_column=2.0, doubt=1.0)
+    group = LeftOut(u, two_sided=False, angle=0.5, share=8.0 * of_limit * share, sd=1, loose=True)
+    assert is_foreign(group, 0.0, Moment(np.diag(values), 0.1, sd), rule) == cut
+
+
+@pytest.mark.parametrize("D", [2, 3, 9])
+@pytest.mark.parametrize("sd", [1e-9, 0.1, 100.0])
+def test_whatever_moment_is_released_a_group_is_judged(D, sd):
+    """None gives an infinite share, a division by zero, or a variance that is no number."""
+    crossed = np.eye(D)[::-1] * 5.0
+    moments = (np.zeros((D, D)), -np.eye(D), np.eye(D), crossed, -crossed, np.diag(np.eye(D)[0]))
+    group = LeftOut(np.eye(D)[0], two_sided=False, angle=0.6, share=1e9, sd=sd, loose=True)
+    rule = replace(LOOK_RULE, natural=inf)
+    for value in moments:
+        rest = Moment(value, 0.1, sd)
+        assert relative_variance(rest, group, 0.3, rule) >= 0.0
+        assert is_foreign(group, 0.3, rest, rule)  # a billion times the table is more than any law
+        assert not is_foreign(replace(group, share=-1.0), 0.3, rest, rule)
 
 
 # --- regions --------------------------------------------------------------------------------------
@@ -458,12 +525,26 @@ def test_a_group_stays_if_it_looks_natural(mean, variance, share, angle, cut):
     assert (end.left_out != ()) == cut
 
 
+@pytest.mark.parametrize(("sd", "cut"), [(1e-6, False), (0.01, False), (0.02, True)])
+def test_a_group_is_natural_only_if_the_releases_show_it(sd, cut):
+    """The limit of v is 1.483; the noise .02 makes 1.45 of 1.6."""
+    assert (judged(between_columns(6), 1.6, 0.2, 0.5, sd=sd).left_out != ()) == cut
+
+
+def test_no_run_draws_more_normals_than_are_counted():
+    """All that a run may release, each once, with as many directions as there may be."""
+    method = OutlierLook(8, 3)
+    queries = [SecondMoment(8)] * 3 + [FourthMoment(8, 7), AngleCounts(8, 6, BINS)]
+    assert method.coordinates == sum(query.noise.coordinates for query in queries)
+    assert method.n_passes == len(queries)
+
+
 def between_columns(D):
     """Return a direction along no column."""
     return (np.eye(D)[-1] + np.eye(D)[-2]) / sqrt(2.0)
 
 
-def judged(u, variance, share, angle, mean=0.0):
+def judged(u, variance, share, angle, mean=0.0, sd=1e-6):
     """Return what the look makes of a group at u, if the other rows have this variance along it."""
     along, D = 0.8 * variance / len(u), len(u)
     group = LeftOut(u, two_sided=False, angle=angle, share=share, sd=1e-3)
@@ -471,7 +552,7 @@ def judged(u, variance, share, angle, mean=0.0):
     assert u @ rest @ u == pytest.approx(along)
     assert np.trace(rest) == pytest.approx(0.8)
     state = Rest(Allowance(1.0, 5000), Moment(np.eye(D) / D, 0.1, 1e-6), (group,), (mean,))
-    return OutlierLook(D, 2).take(state, (Answer(rest, 1e-6),))
+    return OutlierLook(D, 2).take(state, (Answer(rest, sd),))
 
 
 @pytest.mark.parametrize(("square", "share", "angle", "cut"), [
@@ -545,8 +626,8 @@ def test_a_direction_without_variance_of_its_own_is_never_natural(along):
     u = between_columns(100)
     group = LeftOut(u, two_sided=False, angle=0.9, share=0.2, sd=1e-3)
     rest = (0.8 - along) / 99 * np.eye(100) + (along - (0.8 - along) / 99) * np.outer(u, u)
-    state = Rest(Allowance(1.0, 5000), Moment(np.eye(100) / 100, 0.1, 0.01), (group,), (-0.12,))
-    end = OutlierLook(100, 2).take(state, (Answer(rest, 0.01),))
+    state = Rest(Allowance(1.0, 5000), Moment(np.eye(100) / 100, 0.1, 0.002), (group,), (-0.12,))
+    end = OutlierLook(100, 2).take(state, (Answer(rest, 0.002),))
     assert end.left_out
 
 

@@ -187,6 +187,8 @@ def _of_model(
     if not model.privacy_.private:
         raise ValueError(f"{path} is not a private model, so there is no claim to audit.")
     if getattr(model, "plan_", None) is None:
-        msg = f"{path} holds no plan (format 2, or custom parts); fit it again to audit it."
+        msg = (
+            f"{path} holds no plan (an earlier version, or custom parts); fit it again to audit it."
+        )
         raise ValueError(msg)
     return model.plan_, {"claim": model.privacy_}

@@ -59,8 +59,8 @@ class PrivateOptions:
     groups: Annotated[
         str,
         typer.Option(
-            help="leave-out treats groups of rows that lie close together, away from the others, "
-            "as outliers; keep keeps all rows: use it if a group may be a real minority."
+            help="leave-out treats groups of rows that lie close together as outliers; "
+            "keep keeps all rows: use it if a group may be a real minority."
         ),
     ] = "leave-out"
     radius: Annotated[

@@ -65,9 +65,8 @@ _COLLAPSED = (
     "and scale, or leave both at 'auto'."
 )
 _LEFT_OUT = (
-    "About {:.1%} of the rows lie close together, away from the others, and were left out as "
-    "outliers (see left_out_). If they are a real minority, fit with groups='keep', which keeps "
-    "all rows."
+    "About {:.1%} of the rows lie close together and were left out as outliers (see left_out_). "
+    "If they are a real minority, fit with groups='keep', which keeps all rows."
 )
 _SEEDED = "the noise was seeded by random_state: whoever knows the seed can remove it"
 _AS_PRINTED = 'calibration="as-printed" is the noise that the paper prints, for reproduction only'

@@ -60,8 +60,8 @@ def released_words(fit: Any) -> Facts:
     facts += [
         (
             "left out",
-            f"A group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) lies apart "
-            "from the other rows and was left out as outliers. If it is a real minority, the "
+            f"A group of about {group.share:.1%} of the rows (± {2 * group.sd:.1%}) lies close "
+            "together and was left out as outliers. If it is a real minority, the "
             "result does not describe it; groups='keep' (--groups keep) keeps all rows.",
         )
         for group in getattr(fit, "left_out_", ())

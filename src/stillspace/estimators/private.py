@@ -118,7 +118,7 @@ class PrivateRobustPCA(PrivateEstimator):
         "honest" adds the noise that (ε, δ) needs. "as-printed" adds the noise that the paper
         prints; the fit then counts as not private, and reports the ε that this noise really gives.
     groups : {"leave-out", "keep"}, default="leave-out"
-        What to do with groups of rows that lie close together, away from the others. "leave-out"
+        What to do with groups of rows that lie close together. "leave-out"
         treats them as outliers; `left_out_` and a warning say so. "keep" keeps all rows: use it if
         a group may be a real minority. Clusters of bad rows then spoil the fit.
     nonfinite : {"center", "zero", "raise"}, default="center"
@@ -168,10 +168,11 @@ class PrivateRobustPCA(PrivateEstimator):
     route_ : str
         For "auto": which steps the fit took. The releases decide this (docs/newton.md).
     left_out_ : tuple of LeftOut
-        For "auto": groups of rows that lie close together, away from the others, and were left out.
-        Each has a direction (in the units of the fit), an angle around it, and its share of the
-        rows with the standard deviation of the noise on that share. A real minority behind an
-        empty gap is left out in the same way, so check this before you trust a fit.
+        For "auto": groups of rows that lie close together and were left out. Each has a direction
+        (in the units of the fit), an angle around it, and its share of the rows with the standard
+        deviation of the noise on that share. `loose` says whether the group has other rows around
+        it instead of an empty gap. A real minority may be left out in the same way, so check this
+        before you trust a fit.
     dropped_columns_ : array of int
         With scale="private": indices of the columns whose scale could not be found. They take no
         part in the fit.

@@ -107,6 +107,14 @@ _CLASSES: Mapping[str, type] = {
 }
 
 
+_RULES: Classes = tuple(kind for kind in _OTHERS if kind.__name__.endswith("Rule"))
+"""Tuned numbers, which change with the version."""
+
+
+class OtherVersionError(RefusedError):
+    """A plan has tuned numbers that this version does not know, so it could not run it."""
+
+
 class UnknownPartError(TypeError):
     """A plan has a part that a model file has no word for: one of the user's own."""
 
@@ -160,6 +168,8 @@ def _decoded(stored: Any, numbers: FloatArray) -> Any:
     if kind is None:
         raise RefusedError("its plan has a part that this version does not know")
     hints = _hints(kind)
+    if kind in _RULES and not set(stored) <= {"is", *hints}:
+        raise OtherVersionError(f"its plan has a {kind.__name__} of another version")
     if not _needed(kind) <= set(stored) <= {"is", *hints}:
         raise RefusedError(f"its plan has a {kind.__name__} with other fields")
     found = {field: _decoded(value, numbers) for field, value in stored.items() if field != "is"}

@@ -28,8 +28,8 @@ from stillspace.methods.certificate import PrivateCertificate
 from stillspace.methods.outlier_look import LeftOut
 from stillspace.methods.pictures import ScoreMap, Scree
 from stillspace.models.facts import CLASSES, MOST_GROUPS, SKETCH, Model, ModelFile
-from stillspace.models.plans import fits, plan_from_json
-from stillspace.privacy import GaussianEvent, Guarantee, SingleEvent
+from stillspace.models.plans import OtherVersionError, fits, plan_from_json
+from stillspace.privacy import ComposedEvent, GaussianEvent, Guarantee, SingleEvent
 from stillspace.privacy.receipts import Receipt
 from stillspace.rows import Sketch
 
@@ -50,6 +50,7 @@ _RELEASED: Mapping[str, Any] = {
 """What a fit released besides the subspace. Versions before 0.2.0 did not know all of these."""
 _PARTS: Mapping[str, Any] = {
     "direction": list[float], "two_sided": bool, "angle": float, "share": float, "sd": float,
+    "loose": bool,
     "shares": list, "length": float, "labels": list[str | int | float | bool],
     "values": list[float], "noise": float,
 }  # fmt: skip
@@ -66,7 +67,8 @@ def load_model(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | No
     epsilon again from the event in the file and says "as stated by the file". A file that was
     damaged is refused by its checksum. A file that somebody changed on purpose is noticed only by a
     signature. Without one, nothing in the file shows who wrote the guarantee. Files of
-    format 2 have neither a checksum nor a plan: they have `plan_text_`, the plan in words.
+    format 2 have neither a checksum nor a plan: they have `plan_text_`, the plan in words. So do
+    files of an earlier version, if this version would run another plan in its place.
 
     Parameters
     ----------
@@ -194,10 +196,12 @@ def _set_plan(
     model.plan_text_ = about["plan_text"]
     if numbers.dtype != np.float64 or numbers.ndim != 1:
         raise RefusedError("the numbers of its plan are no vector")
-    if about["plan"] is not None:
-        model.plan_ = plan_from_json(about["plan"], numbers)
-        if private and not _is_plan_of(model):
+    plan = None if about["plan"] is None else _known_plan(about["plan"], numbers)
+    if plan is not None:
+        if private and not _is_plan_of(plan, model):
             raise RefusedError("its plan is not that of its guarantee")
+        if not private or plan.event() == model.privacy_.event:
+            model.plan_ = plan
     if private:
         receipt = about["receipt"]
         model.receipt_ = None if receipt is None else Receipt.from_dict(receipt)
@@ -205,15 +209,36 @@ def _set_plan(
         raise RefusedError("RobustPCA is never charged to a ledger")
 
 
-def _is_plan_of(model: Any) -> bool:
-    """Whether the stored plan does what the guarantee accounts for, on rows of this width."""
-    plan, guarantee = model.plan_, model.privacy_
+def _known_plan(stored: Any, numbers: FloatArray) -> Any:
+    """Return the stored plan, or None if its tuned numbers are those of another version."""
+    try:
+        return plan_from_json(stored, numbers)
+    except OtherVersionError:
+        return None
+
+
+def _is_plan_of(plan: Any, model: Any) -> bool:
+    """Whether the stored plan does what the guarantee accounts for, on rows of this width.
+
+    How many normals a method may draw under its ceiling changes with the version.
+    """
+    guarantee = model.privacy_
     return bool(
-        plan.event() == guarantee.event
+        _without_draws(plan.event()) == _without_draws(guarantee.event)
         and plan.relation == guarantee.neighboring_relation
         and plan.n_columns == model.n_features_in_
         and plan.n_components >= len(model.components_)
     )
+
+
+def _without_draws(event: ComposedEvent) -> list[tuple[SingleEvent, int]]:
+    """Return the parts of an event, ceilings without the number of normals."""
+    return [
+        (replace(one, coordinates=0), count)
+        if isinstance(one, GaussianEvent) and one.ceiling
+        else (one, count)
+        for one, count in event
+    ]
 
 
 def _guarantee(stored: Any, *, private: bool) -> Guarantee:

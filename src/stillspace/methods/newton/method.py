@@ -325,11 +325,15 @@ class DampedNewton:
         return self._found(state)
 
     def _first_goes_on(self, state: Steps, moves: bool) -> bool:
-        """Whether the first phase has another step; one follows it that reads all rows."""
+        """Whether the first phase has another step; one follows it that reads all rows.
+
+        Where little is left (units found again, a weak signal), a step must leave as much again.
+        """
         if state.doubt or state.widened:
             return state.doubt
         k, rule = state.k, self.rule
-        return k < rule.first_steps or (moves and k < rule.most_first_steps)
+        left = 2.0 * state.cost <= 1.0 - state.spent
+        return k < rule.first_steps or (moves and left and k < rule.most_first_steps)
 
     def _after_first(self, state: Steps) -> NewtonState:
         """Begin the second phase, or make one more step of the first that reads all rows."""

@@ -50,7 +50,7 @@ class Gap:
     clear: float
     """Standard deviations between group and ring."""
     mean: float = 0.0
-    """Of cos over the rows outside the group, as a sum over all rows' number."""
+    """Sum of the cosines of the rows outside the group, divided by the number of all rows."""
     loose: bool = False
 
 
@@ -74,7 +74,7 @@ def loose_gaps(counts: FloatArray, sd: float, size: float, rule: LookRule) -> li
     """Return the groups that show once each count is lowered by that of the opposite angle.
 
     So rows that lie on both sides alike do not fill the ring. A natural table may be skewed, so
-    what is found must have hardly any rows on its other side, and be narrow.
+    the cap must be narrow, and the cap on the other side must have hardly any rows.
     """
     return [
         replace(gap, mean=_mean_outside(gap, histogram), loose=True)

@@ -33,7 +33,8 @@ def elliptical_moments(values: FloatArray) -> FloatArray:
     x = (nodes + 1.0) / 2.0
     t = x / (1.0 - x) / values.mean()
     grown = 1.0 + 2.0 * t[:, None] * values
-    measure = weights / 2.0 / (1.0 - x) ** 2 / values.mean() / np.sqrt(grown.prod(axis=1))
+    root = np.exp(-0.5 * np.log(grown).sum(axis=1))  # the product itself overflows from K = 82 on
+    measure = weights / 2.0 / (1.0 - x) ** 2 / values.mean() * root
     a = values / grown
     pairs = np.einsum("t,ti,tj->ij", measure, a, a)
     first, second, _ = pairs_of(len(values))

@@ -15,8 +15,8 @@ from stillspace.methods.spectrum import Moment
 def is_foreign(group: LeftOut, mean: float, rest: Moment, rule: LookRule) -> bool:
     """Whether a group is to be left out, from the second moment of the rows outside all groups.
 
-    `mean` is that of the rows outside this group along its direction. A group without an empty
-    ring must hold many times the rows that an elliptical law puts there, too.
+    `mean` is that of the rows outside this group along its direction. A loose group, which has no
+    empty ring, must also hold many times the rows that an elliptical law would put into its cap.
     """
     variance = relative_variance(rest, group, mean, rule)
     if group.loose and group.share < rule.dense * _elliptical(group, rest, variance):
@@ -44,7 +44,7 @@ def relative_variance(rest: Moment, group: LeftOut, mean: float, rule: LookRule)
 
 
 def _elliptical(group: LeftOut, rest: Moment, variance: float) -> float:
-    """Return the share of the rows that would lie in a group's cap if they had an elliptical law."""
+    """Return the share of all rows that an elliptical law would put into a group's cap."""
     rows = max(float(np.trace(rest.value)), rest.sd)
     return rows * elliptical_share(variance, len(rest.value), _others(group, rest), group.angle)
 
@@ -63,7 +63,8 @@ def elliptical_share(variance: float, D: int, others: float, angle: float) -> fl
 def _others(group: LeftOut, rest: Moment) -> float:
     """Return the number of equally strong directions across a group's that count as all of them.
 
-    It is (Σλ)²/Σλ² over the eigenvalues λ across. Noise adds its own mean square to Σλ².
+    It is (Σλ)²/Σλ² over the eigenvalues λ across, at most D − 1. Noise adds its own mean square
+    to Σλ², which is taken off.
     """
     D = len(rest.value)
     across = np.eye(D) - np.outer(group.direction, group.direction)

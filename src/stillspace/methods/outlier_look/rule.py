@@ -31,27 +31,30 @@ class LookRule:
     """Bins that are compared with the next ones: 10 degrees."""
     sure: float = 6.0
     """Standard deviations of noise and sampling by which a group exceeds the ring around it. Noise
-    alone does so with probability 1e-6 in one of 990 comparisons (6 directions, 3 ways to look at
-    each, 55 pairs of block and ring). With 5, natural groups of one row in ten were cut. Half of it
-    is what the fourth moment along a direction must exceed that of an elliptical law by: fewer
-    directions leave less noise on the angles."""
+    alone does so with probability 1.3e-6 in one of 1326 comparisons (6 directions; 3 ways to look
+    at each, with 55 pairs of block and ring, and 2 ways with 28 pairs for loose groups). With 5,
+    natural groups of one row in ten were cut. Half of it is what the fourth moment along a
+    direction must exceed that of an elliptical law by: fewer directions leave less noise on the
+    angles."""
     depth: float = 0.15
     """The largest part of the group's density that the ring around it may have: tails of skewed
-    columns have more. With .2, one clean table was cut."""
+    columns have more. With .2, one clean table was cut. It is also the largest part of a loose
+    group's rows that the cap on its other side may have."""
     doubt: float = 1.0
-    """Standard deviations of noise that are added to the ring's density in this comparison: a
-    ring must not be empty by luck. As many are taken off the variance along a group's direction,
-    so that a group is not natural by luck."""
+    """Standard deviations of noise that are added to the ring's density, and to the rows on the
+    other side of a loose group: neither may be empty by luck. As many are taken off the variance
+    along a group's direction, so that no group is natural by luck."""
     narrow: int = 8
-    """Bins of the widest cap of a loose group, which has no empty ring: 40 degrees. With 45, skewed
-    tables have such groups: 8 in place of 2 of 600 looks at clean tables left one out."""
+    """Bins of the widest cap of a loose group, which has no empty ring: 40 degrees. Skewed tables
+    have wider ones: with 45 degrees, 8 of 600 looks at clean tables left a loose group out, with 40
+    it is 2 (100 tables)."""
     smallest: float = 0.02
-    """Share of the rows that a loose group has, at least: without it, skewed tables lose some
-    hundredths of a percent of their rows."""
+    """The smallest share of the rows that a loose group may have. Without this limit, skewed tables
+    lose some hundredths of a percent of their rows."""
     dense: float = 10.0
-    """How many times as many rows a loose group has as an elliptical law with the other rows'
-    second moment would put into its cap, at least. With 5, 9 of 600 looks at clean tables left out
-    a loose group, with 10 it is 2 (100 tables)."""
+    """The least number of rows of a loose group, over the number that an elliptical law with the
+    second moment of the other rows would put into its cap. With 5, 9 of 600 looks at clean tables
+    left a loose group out, with 10 it is 2 (100 tables)."""
     minority: float = 0.48
     """The largest share of rows in all caps of one direction, and in all groups together among the
     rows that are not zero: outliers are in the minority."""
