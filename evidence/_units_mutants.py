@@ -179,6 +179,13 @@ UNITS = [
         LOOK,
     ),
     Mutant(
+        "the first axis of narrowed rows is taken for a column",
+        "recipes/fits.py",
+        "replace(facts, D=narrowed, axes_are_columns=False)",
+        "replace(facts, D=narrowed)",
+        LOOK,
+    ),
+    Mutant(
         "a loose group need not be denser than an elliptical law",
         NATURAL,
         "group.loose and group.share < ",

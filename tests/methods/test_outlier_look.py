@@ -566,6 +566,20 @@ def test_a_wide_group_along_one_column_stays(square, share, angle, cut):
     assert (judged(u, 1.0, share, angle).left_out != ()) == cut
 
 
+def test_narrowed_rows_have_no_columns(rng):
+    """Their first axis is the direction of the group itself, which is foreign all the same."""
+    X = 0.3 / sqrt(300) * rng.standard_normal((8000, 300))
+    X[:, :2] += rng.standard_normal((8000, 2))
+    X[:2400] = np.eye(300)[5] + 0.8 / sqrt(300) * rng.standard_normal((2400, 300))
+    with pytest.warns(LeftOutWarning):
+        fit = PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None, sketch=128).fit(X)
+    (group,) = fit.left_out_
+    assert group.share == pytest.approx(0.3, abs=0.03)
+    assert fit.plan_.main.method.look.rule.one_column == inf
+    whole = PrivateRobustPCA(2, epsilon=4.0, center=None, scale=None).fit(rng.normal(size=(99, 9)))
+    assert whole.plan_.main.method.look.rule == LOOK_RULE
+
+
 def test_a_code_is_left_out_and_two_clumps_of_a_column_stay(rng):
     """A tenth of the rows has 50 in one column of spread 1; then a third has 5, and two values."""
     X = rng.standard_normal((10_000, 8)) * [1.5, 1.2, 1, 1, 1, 1, 1, 1]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any
 
 from stillspace._checks import checked_positive, described
 from stillspace.exceptions import NotAccountedError
 from stillspace.methods.newton import ChosenNewton, DampedNewton
-from stillspace.methods.outlier_look import OutlierLook
+from stillspace.methods.outlier_look import LOOK_RULE, OutlierLook
 from stillspace.plans.adaptive import AdaptivePlan
 from stillspace.plans.fixed import Plan
 from stillspace.plans.protocol import AnyPlan
@@ -101,7 +102,10 @@ def newton(facts: Facts, options: Options) -> AdaptivePlan:
     make = ChosenNewton if facts.choose_components else DampedNewton
     leave_out = choice("word for groups", options.get("groups", "leave-out"), GROUPS)
     units = facts.units if leave_out else None
-    look = OutlierLook(facts.D, facts.r, facts.choose_components, leave_out=leave_out, units=units)
+    rule = LOOK_RULE if facts.axes_are_columns else replace(LOOK_RULE, one_column=inf)
+    look = OutlierLook(
+        facts.D, facts.r, facts.choose_components, rule, leave_out=leave_out, units=units
+    )
     return AdaptivePlan(
         name="",
         method=make(facts.D, facts.r, look, affine=facts.affine),

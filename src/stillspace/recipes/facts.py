@@ -49,6 +49,8 @@ class Facts:
     """Whether r is only the largest number of components, one of 1…r to be chosen by a release."""
     unit: str = "rows"
     """What there are n of, in messages."""
+    axes_are_columns: bool = True
+    """Whether each axis of the rows is a column of the table, not a mixture of columns."""
     n_labels: int = 0
     """How many labels the public list of labels has; 0 if rows have none."""
     affine: Affine | None = None

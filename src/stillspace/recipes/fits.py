@@ -39,6 +39,7 @@ from stillspace.recipes import draft_plan, known_recipe
 from stillspace.recipes.facts import Facts
 from stillspace.recipes.paper import as_printed
 from stillspace.rows.maps import Affine, Clip, Sphere, View, affine_of, paired
+from stillspace.rows.sketch import Sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +163,12 @@ def plan_fit(
     last = tuple(stage for name in summaries for stage in SUMMARIES[name](facts, view))
     if narrowed is None:
         units = None if standardised is None else _units_again(columns, standardised, view)
-        subspace_facts = replace(facts, affine=_fillable(view), units=units)
+        mixed = any(isinstance(row_map, Sketch) for row_map in view)
+        subspace_facts = replace(
+            facts, affine=_fillable(view), units=units, axes_are_columns=not mixed
+        )
     else:
-        subspace_facts = replace(facts, D=narrowed)
+        subspace_facts = replace(facts, D=narrowed, axes_are_columns=False)
     draft = draft_plan(algorithm, subspace_facts, **options)
     chooses = facts.choose_components and isinstance(draft, Plan)
     found = standardised is not None or (radius is not None and subspace_facts.affine is not None)
