@@ -13,14 +13,7 @@ from benchmarks.utility.planted import CLEAN, KINDS, plant
 from benchmarks.utility.problems import DELTA
 from benchmarks.utility.robust_tables import tight
 from benchmarks.utility.table_fits import R, clean, digest
-from benchmarks.utility.tables_real import (
-    DEVELOPMENT,
-    FRESH,
-    SET_ASIDE,
-    UNSEEN,
-    load,
-    sphered,
-)
+from benchmarks.utility.tables_real import DEVELOPMENT, UNSEEN, load, sphered
 from benchmarks.utility.vary import Change
 from stillspace._typing import FloatArray
 from stillspace.methods.outlier_look import LeftOut, OutlierLook
@@ -30,7 +23,7 @@ from stillspace.privacy import mu_from_budget
 from stillspace.rows import MemoryRows
 from stillspace.run import run
 
-TABLES = ["/".join(pair) for pair in (*DEVELOPMENT, *SET_ASIDE, *FRESH, *UNSEEN)]
+TABLES = ["/".join(pair) for pair in (*DEVELOPMENT, *UNSEEN)]
 EPSILONS = (1.0, 4.0)
 MOST_ROWS = 20_000
 LEAST_ROWS = 2900

@@ -147,7 +147,8 @@ def _gap(
     variance = np.convolve(noise**2, ones, mode="valid").tolist()
     best: Gap | None = None
     top = 0
-    for bins in range(rule.block, (rule.widest if opposite is None else rule.narrow) + 1):
+    widest = rule.widest if opposite is None else min(rule.narrow, rule.widest)
+    for bins in range(rule.block, widest + 1):
         last = bins - rule.block
         top = last if density[last] > density[top] else top
         group, ring = density[top], density[bins]
