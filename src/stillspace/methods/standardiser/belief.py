@@ -119,7 +119,7 @@ class Beliefs(NamedTuple):
         In the last look every other quantile is one of the first look's counts: a belief that took
         a repeated value for a narrow column would leave all other cells in two bins.
         """
-        bins = int(np.clip(self.rule.full / sd, 2, self.rule.most_bins))
+        bins = int(np.clip(self.rule.full / sd, self.rule.least_bins, self.rule.most_bins))
         levels = np.arange(1.0, bins) / bins
         believed, counted = (levels[::2], levels[1::2]) if last else (levels, levels[:0])
         found = []
@@ -176,7 +176,7 @@ class Beliefs(NamedTuple):
             read = spread(*tails, rule)
             reach = max(read.median - edges[0], edges[-1] - read.median)
             varies = read.others >= rule.sure * look.sd
-            if varies and 0.0 < read.scale <= reach:
+            if varies and 0.0 < read.scale <= rule.to_sd * reach:
                 found[:, i] = read.median, read.scale
         return found
 

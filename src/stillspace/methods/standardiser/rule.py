@@ -47,7 +47,10 @@ class StandardiserRule:
     most_bins: int = 48
     """Bins of a closer look between quantiles of what is believed, at most; and parts into which
     the first look divides a public range of a column."""
-    full: float = 0.8
+    least_bins: int = 16
+    """Bins of a closer look, at least. With 5 to 10, as noise alone would have it in the smallest
+    tables, most columns are dropped there."""
+    full: float = 0.6
     """Bins of a closer look, times the noise of one bin: more noise, fewer bins."""
     parts_of_heavy_bin: int = 256
     """Bins into which a heavy bin is split, and parts into which the box of centres of a hypothesis
@@ -56,7 +59,8 @@ class StandardiserRule:
     repeated value."""
     heavy: float = 0.4
     """Share of the present cells from which on one bin is heavy: it may hide the median. If the bin
-    of the median holds as much in the end, the scale is that of the other cells."""
+    of the median holds as much in the end, the scale is that of the other cells. Less than `level`,
+    or the scale would be the width of that bin."""
     fresh: float = 3.0
     """What the logarithm of the prior loses for hypotheses that a heavy bin brings, and for those
     that a public range excludes."""
