@@ -258,8 +258,8 @@ UNITS = [
     Mutant(
         "a loose group may be as wide as any other",
         CAPS,
-        "(rule.widest if opposite is None else rule.narrow) + 1",
-        "rule.widest + 1",
+        "rule.widest if opposite is None else min(rule.narrow, rule.widest)",
+        "rule.widest",
         LOOK,
     ),
     Mutant(
