@@ -31,7 +31,7 @@ python -m benchmarks.utility.real --folder DIR   # the same figures for CSV file
 
 **Tables.** The 24 *development* tables were used to choose constants of the library. The tables
 *set aside* and *unseen* were chosen by rules that look at shapes only (`tables_real.py`). They were
-set aside at first, and were used for development since: `docs/newton-history.md` has figures of 37
+set aside at first, and were used for development since: `docs/newton-history.md` has figures of 76
 tables that were fitted only when everything was chosen. A table keeps its numeric columns with more
 than two values, without identifiers and
 years, and its complete rows, at most 60 000 of them. n is the number of rows, D that of columns.
