@@ -148,7 +148,7 @@ def spread(edges: FloatArray, shares: FloatArray, rule: StandardiserRule) -> Spr
     """Return the median and the scale of cells, spread evenly within their bins.
 
     `shares` (edges + 1) add up to 1; the first and the last bin are open. If the bin of the median
-    is an atom the scale is that of the other cells.
+    holds more than half of the cells, the scale is that of the other cells.
     """
     below = np.cumsum(shares)[:-1]
     i = int(np.searchsorted(below, 0.5))
@@ -159,7 +159,7 @@ def spread(edges: FloatArray, shares: FloatArray, rule: StandardiserRule) -> Spr
     if not median < edges[i]:  # rounding: the bin may hold one number alone
         median = float(edges[i - 1])
     others = 1.0
-    if share > rule.heavy:
+    if share > 0.5:  # most cells are one repeated value
         others = 1.0 - share
         below = np.where(np.arange(len(below)) >= i, below - share, below)
     away = np.unique(np.abs(edges - median))

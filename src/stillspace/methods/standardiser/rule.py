@@ -58,9 +58,7 @@ class StandardiserRule:
     heavy bin that is narrower, relative to its place, than the square of such a part is one
     repeated value."""
     heavy: float = 0.4
-    """Share of the present cells from which on one bin is heavy: it may hide the median. If the bin
-    of the median holds as much in the end, the scale is that of the other cells. Less than `level`,
-    or the scale would be the width of that bin."""
+    """Share of the present cells from which on one bin is heavy: it may hide the median."""
     fresh: float = 3.0
     """What the logarithm of the prior loses for hypotheses that a heavy bin brings, and for those
     that a public range excludes."""
