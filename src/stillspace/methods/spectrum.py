@@ -76,7 +76,7 @@ class Spectrum:
         gap = values[:r] - bulk
         root = np.sqrt(np.maximum(gap**2 - 4.0 * edge**2, 0.0))
         signal = np.where(gap > 2.0 * edge, (gap + root) / 2.0, 0.7 * edge)
-        rest = _drawn_together(np.asarray(values[r:], dtype=np.float64), sd)
+        rest = drawn_together(np.asarray(values[r:], dtype=np.float64), sd)
         return cls(signal, max(bulk, 0.0), edge, rest)
 
     def pca_error(self, sd: float, *, kept: int = 0, factors: FloatArray | float = 1.0) -> float:
@@ -113,7 +113,7 @@ def squared_angles(curvatures: FloatArray, variance: float) -> FloatArray:
     return np.asarray(variance / (curvatures**2 + 12.0 / pi**2 * variance))
 
 
-def _drawn_together(values: FloatArray, sd: float) -> FloatArray:
+def drawn_together(values: FloatArray, sd: float) -> FloatArray:
     """Return noisy eigenvalues with the variance that noise gave them taken off their spread."""
     mean, variance = float(values.mean()), float(values.var())
     noise = sd**2 * len(values) / 2.0

@@ -9,8 +9,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.outlier_look.rule import LookRule
+from stillspace.rows.maps import Caps
 
 Side: TypeAlias = Literal[1, -1, 0]
 """Around the direction, around its opposite, or around both as one."""
@@ -169,3 +171,13 @@ def _gap(
 def _cosines(count: int, bins: int) -> FloatArray:
     """Return the cosines of the middles of the first bins."""
     return np.array([cos(pi * (k + 0.5) / bins) for k in range(count)])
+
+
+def caps_of(groups: tuple[LeftOut, ...]) -> Caps:
+    """Return the row map that leaves out all groups."""
+    directions, cosines = [], []
+    for group in groups:
+        for sign in (1.0, -1.0) if group.two_sided else (1.0,):
+            directions.append(sign * group.direction)
+            cosines.append(cos(group.angle))
+    return Caps(FrozenArray.of(np.array(directions).T), FrozenArray.of(cosines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import cos, pi, sqrt
+from math import pi, sqrt
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy.typing as npt
 from stillspace._frozen import FrozenArray
 from stillspace._typing import FloatArray
 from stillspace.methods.division import DIVISION, DivisionRule
-from stillspace.methods.outlier_look.caps import Gap, LeftOut, clear_gaps, loose_gaps
+from stillspace.methods.outlier_look.caps import Gap, LeftOut, caps_of, clear_gaps, loose_gaps
 from stillspace.methods.outlier_look.modes import elliptical_moments, gathering_directions
 from stillspace.methods.outlier_look.natural import is_foreign
 from stillspace.methods.outlier_look.rule import LOOK_RULE, LookRule
+from stillspace.methods.outlier_look.scatter import ScatterPlan, scatter_plan
 from stillspace.methods.outlier_look.units import UnitsAgain
 from stillspace.methods.spectrum import Moment
 from stillspace.methods.standardiser.method import StandardiserState
@@ -74,6 +75,30 @@ class Rest:
     means: tuple[float, ...]
     """Of each group: the mean of the rows outside it, along its direction."""
     division: All | RowPart = ALL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """What is known once the rows outside all groups were seen."""
+
+    allowance: Allowance
+    moment: Moment
+    """Of all rows."""
+    rest: Moment
+    """Of the rows outside all groups."""
+    foreign: tuple[LeftOut, ...]
+    """The groups that may be left out."""
+    some_stay: bool
+    """Whether other groups were found, which stay."""
+    division: All | RowPart
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scatter:
+    """How the rows of groups scatter about their axes is asked for."""
+
+    judged: Judged
+    plan: ScatterPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +177,7 @@ class Screening:
         return Outcome(V, self.moment.value, facts, view, self.whole)
 
 
-LookState: TypeAlias = First | Modes | Angles | Rest | NewUnits | NewMoment | Screening
+LookState: TypeAlias = First | Modes | Angles | Rest | Scatter | NewUnits | NewMoment | Screening
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +203,14 @@ class OutlierLook:
 
     @property
     def n_passes(self) -> int:
-        """Three second moments, the modes, the angles; units, if they are found again."""
-        return 5 + (0 if self.units is None else self.units.standardiser.n_passes)
+        """Three second moments, modes, angles and scatter; units, if they are found again."""
+        return 6 + (0 if self.units is None else self.units.standardiser.n_passes)
 
     @property
     def coordinates(self) -> int:
         fourth = FourthMoment(self.D, self._width).noise.coordinates
-        angles = self.rule.most_modes * self.rule.bins
+        most = self.rule.most_modes
+        angles = most * self.rule.bins + 2 * 2 * most  # and two numbers for each side's scatter
         moment = self.D * (self.D + 1) // 2
         again = 0 if self.units is None else self.units.standardiser.coordinates
         return 3 * moment + fourth + angles + again
@@ -220,6 +246,8 @@ class OutlierLook:
         if isinstance(state, Rest):
             rest = SecondMoment(self.D)
             return Ask(nowhere, ((rest, rule.moment_share),), (caps_of(state.groups),))
+        if isinstance(state, Scatter):
+            return Ask(state.plan.point, ((state.plan.query, rule.scatter_share),))
         return self._ask_again(state)
 
     def _ask_again(self, state: LookState) -> Ask | None:
@@ -251,13 +279,19 @@ class OutlierLook:
             return self._saw_modes(state, answer)
         if isinstance(state, Angles):
             return self._saw_angles(state, answer)
+        if isinstance(state, Rest):
+            return self._saw_rest(state, answer)
+        if isinstance(state, Scatter):
+            return self._saw_scatter(state, answer)
+        return self._took_again(state, answer)
+
+    def _took_again(self, state: LookState, answer: Answer) -> LookState:
+        """Go on after a group was left out."""
         if isinstance(state, NewUnits):
             return self._saw_units(state, answer)
-        if isinstance(state, NewMoment):
-            moment = Moment(answer.value, self.rule.moment_share, answer.sd)
-            return replace(state.screening, moment=moment)
-        assert isinstance(state, Rest)
-        return self._saw_rest(state, answer)
+        assert isinstance(state, NewMoment)
+        moment = Moment(answer.value, self.rule.moment_share, answer.sd)
+        return replace(state.screening, moment=moment)
 
     def outcome(self, state: LookState) -> Outcome:
         """Return the leading directions of the rows that are kept, and what is left out."""
@@ -307,25 +341,43 @@ class OutlierLook:
         return Rest(state.allowance, state.moment, groups, means, state.division)
 
     def _saw_rest(self, state: Rest, answer: Answer) -> LookState:
-        """Leave out the groups that do not look natural."""
-        rule = self.rule
-        rest = Moment(answer.value, rule.moment_share, answer.sd)
-        foreign = tuple(
-            group
-            for group, mean in zip(state.groups, state.means, strict=True)
-            if is_foreign(group, mean, rest, rule)
-        )
-        spent = state.moment.share + rule.modes_share + rule.angles_share + rest.share
+        """Keep the groups that look natural; ask how the others scatter, if that can tell more."""
+        rest = Moment(answer.value, self.rule.moment_share, answer.sd)
+        foreign: list[LeftOut] = []
+        stay: list[LeftOut] = []
+        for group, mean in zip(state.groups, state.means, strict=True):
+            (foreign if is_foreign(group, mean, rest, self.rule) else stay).append(group)
+        facts = state.allowance, state.moment, rest
+        judged = Judged(*facts, tuple(foreign), bool(stay), state.division)
+        plan = scatter_plan(foreign, stay, state.moment, rest) if foreign else None
+        return self._left_out(judged) if plan is None else Scatter(judged, plan)
+
+    def _saw_scatter(self, state: Scatter, answer: Answer) -> LookState:
+        """Keep the groups whose rows scatter as the other rows do."""
+        judged = state.judged
+        alike = state.plan.alike(judged.foreign, answer.value, answer.sd, self.rule)
+        foreign = tuple(g for g, same in zip(judged.foreign, alike, strict=True) if not same)
+        stay = judged.some_stay or any(alike)
+        judged = replace(judged, foreign=foreign, some_stay=stay)
+        return self._left_out(judged, self.rule.scatter_share)
+
+    def _left_out(self, judged: Judged, share: float = 0.0) -> LookState:
+        """Leave out the groups that do not stay, unless they are a majority.
+
+        `share` is what was spent since the second moment of the rows outside.
+        """
+        rule, moment, rest, foreign = self.rule, judged.moment, judged.rest, judged.foreign
+        spent = moment.share + rule.modes_share + rule.angles_share + rest.share + share
         # each row that is not zero adds 1 to the trace
-        rows = float(np.trace(state.moment.value))
+        rows = float(np.trace(moment.value))
         if not foreign or sum(group.share for group in foreign) > rule.minority * rows:
-            return Screening(state.moment, (), spent, division=state.division)
-        end = Screening(rest, foreign, spent, (caps_of(foreign),), division=state.division)
-        share = None if self.units is None else self.units.share(state.allowance)
-        if self.units is not None and share is not None:
-            inner = self.units.standardiser.begin(state.allowance.part(share))
-            return NewUnits(end, share, inner)
-        if len(foreign) == len(state.groups):
+            return Screening(moment, (), spent, division=judged.division)
+        end = Screening(rest, foreign, spent, (caps_of(foreign),), division=judged.division)
+        of_units = None if self.units is None else self.units.share(judged.allowance)
+        if self.units is not None and of_units is not None:
+            inner = self.units.standardiser.begin(judged.allowance.part(of_units))
+            return NewUnits(end, of_units, inner)
+        if not judged.some_stay:
             return end
         # the moment misses rows of groups that stay
         return NewMoment(replace(end, spent=spent + rule.moment_share))
@@ -351,13 +403,3 @@ def _group(gap: Gap, directions: FloatArray, rule: LookRule) -> LeftOut:
     direction = directions[:, gap.at] * (-1.0 if gap.side == -1 else 1.0)
     angle = pi * gap.bins / rule.bins
     return LeftOut(direction, gap.side == 0, angle, gap.share, gap.sd, gap.loose)
-
-
-def caps_of(groups: tuple[LeftOut, ...]) -> Caps:
-    """Return the row map that leaves out all groups."""
-    directions, cosines = [], []
-    for group in groups:
-        for sign in (1.0, -1.0) if group.two_sided else (1.0,):
-            directions.append(sign * group.direction)
-            cosines.append(cos(group.angle))
-    return Caps(FrozenArray.of(np.array(directions).T), FrozenArray.of(cosines))

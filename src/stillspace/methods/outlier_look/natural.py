@@ -23,7 +23,7 @@ def is_foreign(group: LeftOut, mean: float, rest: Moment, rule: LookRule) -> boo
         return False
     if float(np.max(group.direction**2)) >= rule.one_column:
         variance = max(variance, rule.clumps)
-    return min(group.share, rule.large) * group.angle * variance**2 < rule.natural
+    return group.share * group.angle * variance**2 < rule.natural
 
 
 def relative_variance(rest: Moment, group: LeftOut, mean: float, rule: LookRule) -> float:

@@ -34,6 +34,7 @@ from stillspace.parts.queries.gradients import (
 )
 from stillspace.parts.queries.moments import (
     AngleCounts,
+    CapScatter,
     FarMoment,
     FourthMoment,
     NearCost,
@@ -50,6 +51,7 @@ __all__ = [
     "ROBUST_FLOOR",
     "UNIT_ROUNDOFF",
     "AngleCounts",
+    "CapScatter",
     "ColumnCounts",
     "Curvature",
     "CurvatureMatrix",

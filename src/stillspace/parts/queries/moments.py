@@ -1,6 +1,7 @@
 """Second moments of rows and of their scores: of all rows, of near ones, of far ones.
 
-Fourth moments of scores, and counts of angles, tell where on the sphere rows gather.
+Fourth moments of scores, and counts of angles, tell where on the sphere rows gather. The
+scatter inside caps tells whether these rows are like the others.
 
 A row is near a subspace if its orthogonal distance ‖Qx‖ is below `cut`, and far otherwise. Queries
 that tell the two apart decide this from the same bits of ‖Qx‖, which are the row's alone. So every
@@ -282,6 +283,57 @@ class AngleCounts(FromScores):
         edges = np.full((self.m, 1 << (self.bins - 1).bit_length()), np.inf)
         edges[:, : self.bins - 1] = kernels.column_norms(point)[:, None] * _cosines(self.bins)
         count_angles(Y, edges, BLOCK, out)
+
+
+@dataclass(frozen=True, slots=True)
+class CapScatter(FromScores):
+    """How far the rows inside caps lie from the span of all axes, in which directions.
+
+    The point (D, m + s + k) holds the axes u of the m caps, unit vectors, an orthonormal basis A of
+    their span, and k orthonormal directions B across it. A unit row x belongs to the first cap with
+    u·x ≥ t. Its squared distance from the span, `q = 1 − ‖Aᵀx‖²`, is at most `1 − t²`, and
+    `p = ‖Bᵀx‖²` is the part of q along B. The row adds `(q − p, p)/(1 − t²)` to its cap.
+
+    Both numbers are ≥ 0, and their sum is at most 1 (q and p are cut to that). So the norm of a
+    term is at most 1, and two terms, in whatever caps, differ by at most √2. As the bits of the
+    scores are the row's alone, no other row moves it into another cap.
+    """
+
+    D: int
+    cosines: tuple[float, ...]
+    """t of each cap, in (0, 1): a zero row is in no cap."""
+    s: int
+    k: int
+    name: ClassVar[str] = "scatter inside caps"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Across B and along B, for each cap."""
+        return (len(self.cosines), 2)
+
+    def add_measured(
+        self,
+        Y: FloatArray,
+        distances: FloatArray,  # noqa: ARG002
+        point: FloatArray,
+        out: FloatArray,
+    ) -> None:
+        """Add the terms: a row counts in the first cap that it is in."""
+        m, end = len(self.cosines), len(self.cosines) + self.s
+        check_point(point, (self.D, end + self.k))
+        q = 1.0 - kernels.column_norms(Y[m:end]) ** 2
+        p = kernels.column_norms(Y[end:]) ** 2
+        free = np.ones(Y.shape[1], dtype=bool)
+        for j, t in enumerate(self.cosines):
+            inside = free & (Y[j] >= t)
+            free &= ~inside
+            largest = 1.0 - t**2
+            far = np.clip(q[inside], 0.0, largest)
+            along = np.fmin(p[inside], far)
+            out[j, 0] += ((far - along) / largest).sum()
+            out[j, 1] += (along / largest).sum()
 
 
 @cache
