@@ -6,7 +6,10 @@ from evidence._staged_mutants import MAPS, STANDARDISER
 LOOKS = "methods/outlier_look/method.py"
 NATURAL = "methods/outlier_look/natural.py"
 CAPS = "methods/outlier_look/caps.py"
+SCATTER = "methods/outlier_look/scatter.py"
+MOMENTS = "parts/queries/moments.py"
 HOLES = ("tests/rows/test_holes.py",)
+TERMS = ("tests/parts/test_queries.py",)
 
 UNITS = [
     Mutant(
@@ -139,7 +142,7 @@ UNITS = [
     Mutant(
         "the start misses rows of groups that stay",
         LOOKS,
-        "if len(foreign) == len(state.groups):",
+        "if not judged.some_stay:",
         "if True:",
         LOOK,
     ),
@@ -465,5 +468,111 @@ UNITS = [
         "first = (Without(affine, row_map),)",
         "first = ()",
         HOLES,
+    ),
+    Mutant(
+        "scatter is not divided by its bound",
+        MOMENTS,
+        "out[j, 1] += (along / largest).sum()",
+        "out[j, 1] += (along / largest**2).sum()",
+        TERMS,
+    ),
+    Mutant(
+        "scatter along B is not cut to the scatter",
+        MOMENTS,
+        "along = np.fmin(p[inside], far)",
+        "along = p[inside]",
+        TERMS,
+    ),
+    Mutant(
+        "scatter beyond its bound is not cut",
+        MOMENTS,
+        "far = np.clip(q[inside], 0.0, largest)",
+        "far = q[inside]",
+        TERMS,
+    ),
+    Mutant(
+        "a row scatters in every cap that it is in",
+        MOMENTS,
+        "free &= ~inside",
+        "free &= True",
+        TERMS,
+    ),
+    Mutant(
+        "the bound on the difference of two scatters is too small",
+        MOMENTS,
+        """    s: int
+    k: int
+    name: ClassVar[str] = "scatter inside caps"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = sqrt(2.0)""",
+        """    s: int
+    k: int
+    name: ClassVar[str] = "scatter inside caps"
+    norm_bound: ClassVar[float] = 1.0
+    difference_bound: ClassVar[float] = 1.0""",
+        TERMS,
+    ),
+    Mutant(
+        "the scatter left out of what is spent",
+        LOOKS,
+        "return self._left_out(judged, self.rule.scatter_share)",
+        "return self._left_out(judged)",
+        LOOK,
+    ),
+    Mutant(
+        "every group scatters alike",
+        SCATTER,
+        "found.append(bool(wide and more",
+        "found.append(bool(wide or more",
+        LOOK,
+    ),
+    Mutant(
+        "a group is wide by luck",
+        SCATTER,
+        "across + along - sqrt(2.0) * noise",
+        "across + along",
+        LOOK,
+    ),
+    Mutant(
+        "a group is like the other rows by luck",
+        SCATTER,
+        "more > noise * hypot(least, 1.0 - least)",
+        "more > 0.0",
+        LOOK,
+    ),
+    Mutant(
+        "only one side of a group on both ends of a line is read",
+        SCATTER,
+        "answer[at : at + sides].sum(axis=0)",
+        "answer[at : at + 1].sum(axis=0)",
+        LOOK,
+    ),
+    Mutant(
+        "the scatter of another group is read",
+        SCATTER,
+        "sqrt(sides), at + sides",
+        "sqrt(sides), at",
+        LOOK,
+    ),
+    Mutant(
+        "axes that noise made are asked about",
+        SCATTER,
+        "values[-m] <= 2.0 * edge",
+        "values[-m] <= 0.5 * edge",
+        LOOK,
+    ),
+    Mutant(
+        "an axis far from its group is asked about",
+        SCATTER,
+        "(lengths < caps.cosines.array).any()",
+        "(lengths < 0.0).any()",
+        LOOK,
+    ),
+    Mutant(
+        "scatter along the axes of other groups counts",
+        SCATTER,
+        "np.hstack([inside / lengths, span,",
+        "np.hstack([inside / lengths, inside[:, :m] / lengths[:m],",
+        LOOK,
     ),
 ]

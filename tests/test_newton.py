@@ -19,6 +19,7 @@ from stillspace.parts.geometry import polar
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import (
     AngleCounts,
+    CapScatter,
     Curvature,
     CurvatureMatrix,
     FourthMoment,
@@ -302,8 +303,11 @@ def test_what_the_look_leaves_out_is_left_out_to_the_end():
     assert ask.shares == ((SecondMoment(D), 0.1),)
     rest = np.diag([0.0, 0.3, 0.2, 0.04, 0.03, 0.03])
     state = method.take(state, (Answer(rest, 1e-5),))
+    ((query, share),) = method.ask(state).shares
+    assert (type(query), share) == (CapScatter, 0.05)
+    state = method.take(state, (Answer(np.zeros((1, 2)), 1e-5),))
     assert isinstance(state, Steps)
-    assert state.spent == pytest.approx(0.27)
+    assert state.spent == pytest.approx(0.32)
     np.testing.assert_allclose(np.abs(state.start), np.eye(D)[:, 1:3], atol=1e-9)
     through = method.ask(state).through
     kept = through_view(MemoryRows(np.eye(D)), through).sphered().any(axis=1)

@@ -6,6 +6,7 @@ import pytest
 from stillspace.parts.queries import (
     PRIVATE_FLOOR,
     AngleCounts,
+    CapScatter,
     FourthMoment,
     GeometricMedian,
     Glad,
@@ -37,6 +38,13 @@ def directions(rng, D, m):
     return C / np.linalg.norm(C, 2)
 
 
+def axes(rng, D, m, k):
+    """m axes, a basis of their span, and k directions across it."""
+    C = rng.standard_normal((D, m))
+    C /= np.linalg.norm(C, axis=0)
+    return np.hstack([C, np.linalg.qr(C, mode="complete")[0][:, : m + k]])
+
+
 def points(query, rng):
     """A point at which the query can be asked."""
     if isinstance(query, Reaper):
@@ -45,6 +53,8 @@ def points(query, rng):
         return rng.standard_normal(query.D) * 0.3
     if isinstance(query, AngleCounts):
         return directions(rng, query.D, query.m)
+    if isinstance(query, CapScatter):
+        return axes(rng, query.D, query.s, query.k)
     if isinstance(query, ScoreCounts):
         return random_basis(rng, query.D, query.m)
     return random_basis(rng, query.D, R)
@@ -59,6 +69,7 @@ BOUNDED = [
     GeometricMedian(D),
     FourthMoment(D, R),
     AngleCounts(D, 4, 36),
+    CapScatter(D, (0.3, 0.1), 2, 3),
     ScoreCounts(D, 2, 8),
 ]
 
@@ -140,6 +151,42 @@ def test_angles_against_plain_numpy(rng):
         angles = np.degrees(np.arccos(c @ XT / np.linalg.norm(c)))
         want, _ = np.histogram(angles, np.arange(37) * 5.0, weights=np.abs(c @ XT))
         np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-12)
+
+
+def test_scatter_against_plain_numpy(rng):
+    """A row counts in the first cap that it is in, with what it has across all axes."""
+    XT, point = unit_rows(rng, 2000, D), axes(rng, D, 2, 3)
+    cosines = (0.4, 0.2)
+    found = MemoryRows(XT).add(CapScatter(D, cosines, 2, 3), point, None)
+    want, both = np.zeros((2, 2)), 0
+    P = np.eye(D) - point[:, 2:4] @ point[:, 2:4].T
+    for x in XT.T:
+        inside = [bool(u @ x >= t) for u, t in zip(point.T, cosines, strict=False)]
+        both += all(inside)
+        if any(inside):
+            j = inside.index(True)
+            far, along = np.sum((P @ x) ** 2), np.sum((point[:, 4:].T @ x) ** 2)
+            want[j] += np.array([far - along, along]) / (1.0 - cosines[j] ** 2)
+    assert both > 0
+    np.testing.assert_allclose(found, want, rtol=1e-10)
+
+
+def test_a_row_at_the_edge_of_a_cap_counts_alike_wherever_it_stands(rng):
+    """Rows whose cosine is t but for some bits, in blocks of several widths."""
+    point = axes(rng, D, 1, 2)
+    query, c = CapScatter(D, (0.5,), 1, 2), point[:, 0]
+    for _ in range(30):
+        away = rng.standard_normal(D)
+        away -= (away @ c) * c
+        x = 0.5 * c + np.sqrt(0.75) * away / np.linalg.norm(away)
+        x *= 1.0 + rng.integers(-4, 5) * 2.0**-52
+        want = term(query, x, point)
+        for width, at in ((2, 1), (9, 3), (257, 200)):
+            block = np.zeros((D, width))
+            block[:, at] = x
+            found = np.zeros(query.shape)
+            query.add_block(block, point, found)
+            assert np.array_equal(found, want)
 
 
 @pytest.mark.parametrize("query", [FourthMoment(D, R), AngleCounts(D, R, 36)], ids=lambda q: q.name)
@@ -233,6 +280,10 @@ def test_the_bounds_are_reached(query):
         x, y, point = e[0], e[1], np.zeros((D, D))
     elif isinstance(query, AngleCounts | ScoreCounts):
         x, y, point = e[0], e[1], e[:, : query.m]
+    elif isinstance(query, CapScatter):  # at the edges of two caps, across both axes
+        t, point = query.cosines, e[:, [0, 1, 0, 1, 4, 5, 6]]
+        x, y = (t[i] * e[i] + np.sqrt(1.0 - t[i] ** 2) * e[5 - i] for i in (0, 1))
+        x, y = (1.0 + 2.0**-50) * x, (1.0 + 2.0**-50) * y
     else:
         x, y, point = e[0], e[1], e[:, :R]
     tx, ty = term(query, x, point), term(query, y, point)

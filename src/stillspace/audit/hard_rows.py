@@ -49,6 +49,14 @@ def random_directions(rng: np.random.Generator, D: int, r: int) -> FloatArray:
     return np.asarray(C / np.linalg.norm(C, 2))
 
 
+def random_axes(rng: np.random.Generator, D: int, r: int) -> FloatArray:
+    """Return r axes, some nearly the same, a basis of their span, and all directions across it."""
+    C = rng.standard_normal((D, r))
+    C[:, 1:] = C[:, :1] + 10.0 ** rng.uniform(-8, 0) * C[:, 1:]
+    C /= np.linalg.norm(C, axis=0)
+    return np.hstack([C, np.linalg.qr(C, mode="complete")[0]])
+
+
 def random_centre(rng: np.random.Generator, D: int, r: int) -> FloatArray:  # noqa: ARG001
     """Return a point of any size."""
     return np.asarray(rng.standard_normal(D) * 10.0 ** rng.uniform(-8, 0))

@@ -119,6 +119,7 @@ def subjects(D: int, r: int) -> list[Subject]:
         Subject(queries.ScoreCounts(D, min(r, 2), 8, groups=3), random_basis, min(r, 2)),
         Subject(queries.FourthMoment(D, r), random_basis, r),
         Subject(queries.AngleCounts(D, 2 * r, 36), hard_rows.random_directions, r),
+        Subject(queries.CapScatter(D, (0.02,) * r, r, D - r), hard_rows.random_axes, r),
         Subject(queries.GeometricMedian(D), hard_rows.random_centre, r),
         Subject(queries.MedianCost(D), hard_rows.random_centre, r),
         Subject(queries.ColumnCounts.of(D, _EDGES, columns=(1, D - 1)), nowhere, r),
@@ -288,6 +289,8 @@ def _subspace(point: FloatArray, rng: np.random.Generator, D: int, r: int) -> Fl
         return np.asarray(np.linalg.eigh(point)[1][:, -r:])
     if point.shape == (D, 2 * r):
         return np.linalg.svd(point)[0][:, :r]
+    if point.ndim == 2 and point.shape[1] > 2 * r:  # far from an axis, but inside its cap
+        return np.linalg.qr(point[:, -r:] + 0.05 * point[:, :r])[0]
     return np.linalg.qr(rng.standard_normal((D, r)))[0]
 
 
