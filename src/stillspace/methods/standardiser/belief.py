@@ -14,6 +14,7 @@ import numpy.typing as npt
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.methods.standardiser.hypotheses import (
     Hypotheses,
+    astride,
     first_hypotheses,
     log_sum,
     within,
@@ -225,8 +226,14 @@ class Beliefs(NamedTuple):
             [look.edges[here, bins - 1], look.edges[here, bins], most[here]]
         )
         prior = log_sum(laws.prior) - rule.fresh
-        fresh = within(heavy[:, 0], heavy[:, 1], prior, rule.depth)
-        return Hypotheses.joined([laws, fresh]), heavy
+        low, high = heavy[:, 0], heavy[:, 1]
+        before, after = (shares[rows, np.clip(at + i, 0, shares.shape[1] - 1)] for i in (-1, 1))
+        fresh = [
+            within(low, high, prior, rule.depth),
+            astride(low, before, most, high - low, prior, 2 * rule.depth),
+            astride(high, most, after, high - low, prior, 2 * rule.depth),
+        ]
+        return Hypotheses.joined([laws, *fresh]), heavy
 
     def _weighed(
         self, columns: IntArray, laws: Hypotheses, heavy: FloatArray, sd: float
