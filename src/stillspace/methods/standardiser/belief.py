@@ -110,8 +110,8 @@ class Beliefs(NamedTuple):
         atoms = self.atoms[columns]
         live = np.maximum(self.present[columns] - atoms[:, :, 2].sum(axis=1), 0.0)
         masses *= live[:, None, None].astype(np.float32)
-        for low, _, share in self._atoms(columns):
-            masses[np.arange(len(columns)), :, look.bins_of(low)] += share[:, None]
+        for low, high, share in self._atoms(columns):
+            masses[np.arange(len(columns)), :, look.fullest(low, high)] += share[:, None]
         return masses
 
     def next_edges(self, columns: IntArray, sd: float, last: bool) -> list[FloatArray]:
@@ -213,8 +213,8 @@ class Beliefs(NamedTuple):
         """Return hypotheses, with those of laws inside heavy bins, and the heavy bins."""
         columns, rows, rule = look.columns, np.arange(len(look.columns)), self.rule
         shares = np.where(look.closed, look.shares, -inf)
-        for low, _, share in self._atoms(columns):
-            shares[rows, look.bins_of(low)] -= share
+        for low, high, share in self._atoms(columns):
+            shares[rows, look.fullest(low, high)] -= share
         at = np.argmax(shares, axis=1)
         most = shares[rows, at]
         is_heavy = most > np.maximum(rule.heavy * self.present[columns], rule.clear * look.sd)
@@ -318,8 +318,8 @@ class Beliefs(NamedTuple):
         hypotheses, masses, squares = _first(known, self.rule)
         look = self.first.some(columns)
         shares = look.shares.astype(np.float32)
-        for low, _, share in self._atoms(columns):
-            shares[np.arange(len(columns)), look.bins_of(low)] -= share
+        for low, high, share in self._atoms(columns):
+            shares[np.arange(len(columns)), look.fullest(low, high)] -= share
         live = self.live[columns, None].astype(np.float32)
         score = live * (shares @ masses.T)
         score -= 0.5 * live**2 * squares

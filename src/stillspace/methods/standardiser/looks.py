@@ -72,6 +72,16 @@ class Look:
         """Return the number of the bin that holds a value, one value per column."""
         return np.asarray(np.count_nonzero(self.edges <= values[:, None], axis=1))
 
+    def fullest(self, low: FloatArray, high: FloatArray) -> IntArray:
+        """Return the number of the fullest bin that holds cells from low to high, both per column.
+
+        An edge of this look may lie between the two.
+        """
+        first, last = self.bins_of(low)[:, None], self.bins_of(np.nextafter(high, -np.inf))[:, None]
+        at = np.arange(self.shares.shape[1])
+        there = (first <= at) & (at <= last)
+        return np.asarray(np.argmax(np.where(there, self.shares, -np.inf), axis=1))
+
     def own_edges(self, at: int) -> FloatArray:
         """Return the edges of one column."""
         return np.asarray(self.edges[at][np.isfinite(self.edges[at])])
