@@ -19,7 +19,8 @@ from stillspace.methods.standardiser.hypotheses import (
     log_sum,
     within,
 )
-from stillspace.methods.standardiser.looks import Look, Range, first_edges, on_simplex, spread
+from stillspace.methods.standardiser.looks import Look, Range, first_edges
+from stillspace.methods.standardiser.reading import Counts, on_simplex, spread
 from stillspace.methods.standardiser.rule import StandardiserRule
 
 _SMALLEST = nextafter(0.0, 1.0)
@@ -71,7 +72,7 @@ class Beliefs(NamedTuple):
     @property
     def hopeless(self) -> npt.NDArray[np.bool_]:
         """Whether a column is constant, as far as noise tells."""
-        return ~self.is_clear(self.varied)
+        return np.asarray(self.varied < self.rule.sure * self.first.sd)
 
     @property
     def resolved(self) -> npt.NDArray[np.bool_]:
@@ -167,32 +168,22 @@ class Beliefs(NamedTuple):
         believed = np.einsum("ck,cke->ce", self.weights[columns], masses)
         off = look.shares - believed
         trust = rule.misfit**2 / (rule.misfit**2 + look.sd**2)
-        shares = believed + np.where(np.abs(off) > rule.sure * look.sd, 1.0, trust) * off
+        trusted = np.where(np.abs(off) > rule.sure * look.sd, 1.0, trust)
+        shares, noise = believed + trusted * off, np.square(trusted * look.sd)
         found = np.array([np.zeros(len(columns)), np.full(len(columns), inf)])
         for i, column in enumerate(columns):
             edges = look.own_edges(i)
             there = self.present[column]  # median and spread are those of the present cells
-            some = on_simplex(shares[i, : len(edges) + 1] / there)
-            tails = self._with_tails(column, edges, some)
-            read = spread(*tails, rule)
+            some = slice(len(edges) + 1)
+            counts = Counts(edges, on_simplex(shares[i, some] / there), noise[i, some] / there**2)
+            outer_edges = self.first.own_edges(column)
+            outer = on_simplex(self.first.shares[column, : len(outer_edges) + 1] / there)
+            read = spread(counts.with_tails(outer_edges, outer), rule)
             reach = max(read.median - edges[0], edges[-1] - read.median)
             varies = read.others >= rule.sure * look.sd
             if varies and 0.0 < read.scale <= rule.to_sd * reach:
                 found[:, i] = read.median, read.scale
         return found
-
-    def _with_tails(
-        self, column: int, edges: FloatArray, shares: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return edges and shares of the last look, its open bins split as in the first look."""
-        outer_edges = self.first.own_edges(column)
-        outer = np.maximum(self.first.shares[column, : len(outer_edges) + 1], 0.0)
-        low = int(np.searchsorted(outer_edges, edges[0]))
-        high = int(np.searchsorted(outer_edges, edges[-1], side="right"))
-        joined = np.concatenate([outer_edges[:low], edges, outer_edges[high:]])
-        below, above = outer[: low + 1], outer[high:]
-        parts = [_divided(shares[0], below), shares[1:-1], _divided(shares[-1], above)]
-        return joined, np.concatenate(parts)
 
     def _atoms(self, columns: IntArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Yield limits and shares of the first atom of all columns, of the second one, …"""
@@ -360,12 +351,6 @@ def _put(old: FloatArray, columns: IntArray, new: FloatArray) -> FloatArray:
 def _some(columns: IntArray, count: int = _AT_ONCE) -> Iterator[IntArray]:
     for at in range(0, len(columns), count):
         yield columns[at : at + count]
-
-
-def _divided(share: float, parts: FloatArray) -> FloatArray:
-    """Return a share, divided as these parts are."""
-    total = parts.sum()
-    return share * (parts / total if total > 0.0 else np.full(len(parts), 1.0 / len(parts)))
 
 
 @lru_cache(maxsize=_SELDOM)
