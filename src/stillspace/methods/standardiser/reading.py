@@ -83,6 +83,11 @@ def spread(counts: Counts, rule: StandardiserRule) -> Spread:
     others, within = 1.0, sums(shares)
     if share > 0.5:  # most cells are one repeated value
         others, within = 1.0 - share, sums(beside)
+    for j in np.flatnonzero((beside if share > 0.5 else shares)[1:-1] > rule.heavy):
+        low, high = edges[j], edges[j + 1]  # cells of a heavy bin may all be at its far end
+        width = np.minimum(high, median + away) - np.maximum(low, median - away)
+        part = np.clip(width / (high - low), 0.0, 1.0)
+        within -= shares[j + 1] * np.where(part < 1.0, part, 0.0)
     noise = sums(variances)
     noise *= 1.0 - noise / max(variances.sum(), _SMALLEST)  # of a part, if the whole is known
     is_clear = sums(beside) >= rule.sure * np.sqrt(np.maximum(noise, 0.0))
