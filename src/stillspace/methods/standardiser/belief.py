@@ -71,7 +71,7 @@ class Beliefs(NamedTuple):
 
     @property
     def hopeless(self) -> npt.NDArray[np.bool_]:
-        """Whether a column is constant, as far as noise tells."""
+        """Whether a column is constant, as far as the noise of the first look tells."""
         return np.asarray(self.varied < self.rule.sure * self.first.sd)
 
     @property
@@ -201,7 +201,7 @@ class Beliefs(NamedTuple):
         return changed._weighed(columns, *changed._with_fresh(part, laws), look.sd)
 
     def _with_fresh(self, look: Look, laws: Hypotheses) -> tuple[Hypotheses, FloatArray]:
-        """Return hypotheses, with those of laws inside heavy bins, and the heavy bins."""
+        """Return hypotheses, with laws in heavy bins or around their ends, and these bins."""
         columns, rows, rule = look.columns, np.arange(len(look.columns)), self.rule
         shares = np.where(look.closed, look.shares, -inf)
         for low, high, share in self._atoms(columns):
@@ -219,11 +219,9 @@ class Beliefs(NamedTuple):
         prior = log_sum(laws.prior) - rule.fresh
         low, high = heavy[:, 0], heavy[:, 1]
         before, after = (shares[rows, np.clip(at + i, 0, shares.shape[1] - 1)] for i in (-1, 1))
-        fresh = [
-            within(low, high, prior, rule.depth),
-            astride(low, before, most, high - low, prior, 2 * rule.depth),
-            astride(high, most, after, high - low, prior, 2 * rule.depth),
-        ]
+        fresh = [within(low, high, prior, rule.depth)]
+        for end, below, above in ((low, before, most), (high, most, after)):
+            fresh.append(astride(end, below, above, high - low, prior, rule.depth_at_end))
         return Hypotheses.joined([laws, *fresh]), heavy
 
     def _weighed(

@@ -243,8 +243,12 @@ def within(low: FloatArray, high: FloatArray, prior: FloatArray, depth: int) -> 
 
 
 def astride(
-    edge: FloatArray, below: FloatArray, above: FloatArray, width: FloatArray,
-    prior: FloatArray, depth: int,
+    edge: FloatArray,
+    below: FloatArray,
+    above: FloatArray,
+    width: FloatArray,
+    prior: FloatArray,
+    depth: int,
 ) -> Hypotheses:
     """Return hypotheses of cells on both sides of an edge, with this weight together.
 
