@@ -13,14 +13,8 @@ from stillspace.methods.standardiser import STANDARDISER_RULE as RULE
 from stillspace.methods.standardiser import Standardiser, kappa_of
 from stillspace.methods.standardiser.belief import _largest, beliefs_after_first
 from stillspace.methods.standardiser.hypotheses import Hypotheses, t3_below, within
-from stillspace.methods.standardiser.looks import (
-    Look,
-    Range,
-    first_edges,
-    in_one_table,
-    on_simplex,
-    spread,
-)
+from stillspace.methods.standardiser.looks import Look, Range, first_edges, in_one_table
+from stillspace.methods.standardiser.reading import Counts, on_simplex, spread
 from stillspace.metrics import subspace_error
 from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries.columns import ColumnCounts, octave_edges
@@ -155,13 +149,14 @@ def test_shares_on_the_simplex_are_the_nearest(rng):
 
 
 def histogram(x, edges):
-    return np.bincount(np.searchsorted(edges, x, side="right"), minlength=len(edges) + 1) / len(x)
+    counts = np.bincount(np.searchsorted(edges, x, side="right"), minlength=len(edges) + 1)
+    return Counts(edges, counts / len(x), np.zeros(len(counts)))
 
 
 def test_median_and_scale_of_a_fine_histogram(rng):
     x = rng.standard_normal(200_000) * 3.0 + 5.0
     edges = np.linspace(-20.0, 30.0, 2001)
-    found = spread(edges, histogram(x, edges), RULE)
+    found = spread(histogram(x, edges), RULE)
     assert found.median == pytest.approx(np.median(x), abs=0.03)
     assert found.scale == pytest.approx(3.0, rel=0.01)
     assert found.others > 0.9
@@ -170,7 +165,7 @@ def test_median_and_scale_of_a_fine_histogram(rng):
 def test_an_atom_at_the_median_leaves_the_scale_to_the_other_cells(rng):
     x = np.where(rng.random(100_000) < 0.7, 5.0, 5.0 + 2.0 * rng.standard_normal(100_000))
     edges = np.unique(np.concatenate([np.linspace(-5.0, 15.0, 801), [5.0, np.nextafter(5.0, 6.0)]]))
-    found = spread(edges, histogram(x, edges), RULE)
+    found = spread(histogram(x, edges), RULE)
     assert found.median == 5.0
     assert found.scale == pytest.approx(2.0, rel=0.05)
 

@@ -14,11 +14,13 @@ import numpy.typing as npt
 from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.methods.standardiser.hypotheses import (
     Hypotheses,
+    astride,
     first_hypotheses,
     log_sum,
     within,
 )
-from stillspace.methods.standardiser.looks import Look, Range, first_edges, on_simplex, spread
+from stillspace.methods.standardiser.looks import Look, Range, first_edges
+from stillspace.methods.standardiser.reading import Counts, on_simplex, spread
 from stillspace.methods.standardiser.rule import StandardiserRule
 
 _SMALLEST = nextafter(0.0, 1.0)
@@ -69,8 +71,8 @@ class Beliefs(NamedTuple):
 
     @property
     def hopeless(self) -> npt.NDArray[np.bool_]:
-        """Whether a column is constant, as far as noise tells."""
-        return ~self.is_clear(self.varied)
+        """Whether a column is constant, as far as the noise of the first look tells."""
+        return np.asarray(self.varied < self.rule.sure * self.first.sd)
 
     @property
     def resolved(self) -> npt.NDArray[np.bool_]:
@@ -109,8 +111,8 @@ class Beliefs(NamedTuple):
         atoms = self.atoms[columns]
         live = np.maximum(self.present[columns] - atoms[:, :, 2].sum(axis=1), 0.0)
         masses *= live[:, None, None].astype(np.float32)
-        for low, _, share in self._atoms(columns):
-            masses[np.arange(len(columns)), :, look.bins_of(low)] += share[:, None]
+        for low, high, share in self._atoms(columns):
+            masses[np.arange(len(columns)), :, look.fullest(low, high)] += share[:, None]
         return masses
 
     def next_edges(self, columns: IntArray, sd: float, last: bool) -> list[FloatArray]:
@@ -166,32 +168,22 @@ class Beliefs(NamedTuple):
         believed = np.einsum("ck,cke->ce", self.weights[columns], masses)
         off = look.shares - believed
         trust = rule.misfit**2 / (rule.misfit**2 + look.sd**2)
-        shares = believed + np.where(np.abs(off) > rule.sure * look.sd, 1.0, trust) * off
+        trusted = np.where(np.abs(off) > rule.sure * look.sd, 1.0, trust)
+        shares, noise = believed + trusted * off, np.square(trusted * look.sd)
         found = np.array([np.zeros(len(columns)), np.full(len(columns), inf)])
         for i, column in enumerate(columns):
             edges = look.own_edges(i)
             there = self.present[column]  # median and spread are those of the present cells
-            some = on_simplex(shares[i, : len(edges) + 1] / there)
-            tails = self._with_tails(column, edges, some)
-            read = spread(*tails, rule)
+            some = slice(len(edges) + 1)
+            counts = Counts(edges, on_simplex(shares[i, some] / there), noise[i, some] / there**2)
+            outer_edges = self.first.own_edges(column)
+            outer = on_simplex(self.first.shares[column, : len(outer_edges) + 1] / there)
+            read = spread(counts.with_tails(outer_edges, outer), rule)
             reach = max(read.median - edges[0], edges[-1] - read.median)
             varies = read.others >= rule.sure * look.sd
             if varies and 0.0 < read.scale <= rule.to_sd * reach:
                 found[:, i] = read.median, read.scale
         return found
-
-    def _with_tails(
-        self, column: int, edges: FloatArray, shares: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return edges and shares of the last look, its open bins split as in the first look."""
-        outer_edges = self.first.own_edges(column)
-        outer = np.maximum(self.first.shares[column, : len(outer_edges) + 1], 0.0)
-        low = int(np.searchsorted(outer_edges, edges[0]))
-        high = int(np.searchsorted(outer_edges, edges[-1], side="right"))
-        joined = np.concatenate([outer_edges[:low], edges, outer_edges[high:]])
-        below, above = outer[: low + 1], outer[high:]
-        parts = [_divided(shares[0], below), shares[1:-1], _divided(shares[-1], above)]
-        return joined, np.concatenate(parts)
 
     def _atoms(self, columns: IntArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Yield limits and shares of the first atom of all columns, of the second one, …"""
@@ -209,11 +201,11 @@ class Beliefs(NamedTuple):
         return changed._weighed(columns, *changed._with_fresh(part, laws), look.sd)
 
     def _with_fresh(self, look: Look, laws: Hypotheses) -> tuple[Hypotheses, FloatArray]:
-        """Return hypotheses, with those of laws inside heavy bins, and the heavy bins."""
+        """Return hypotheses, with laws in heavy bins or around their ends, and these bins."""
         columns, rows, rule = look.columns, np.arange(len(look.columns)), self.rule
         shares = np.where(look.closed, look.shares, -inf)
-        for low, _, share in self._atoms(columns):
-            shares[rows, look.bins_of(low)] -= share
+        for low, high, share in self._atoms(columns):
+            shares[rows, look.fullest(low, high)] -= share
         at = np.argmax(shares, axis=1)
         most = shares[rows, at]
         is_heavy = most > np.maximum(rule.heavy * self.present[columns], rule.clear * look.sd)
@@ -225,8 +217,12 @@ class Beliefs(NamedTuple):
             [look.edges[here, bins - 1], look.edges[here, bins], most[here]]
         )
         prior = log_sum(laws.prior) - rule.fresh
-        fresh = within(heavy[:, 0], heavy[:, 1], prior, rule.depth)
-        return Hypotheses.joined([laws, fresh]), heavy
+        low, high = heavy[:, 0], heavy[:, 1]
+        before, after = (shares[rows, np.clip(at + i, 0, shares.shape[1] - 1)] for i in (-1, 1))
+        fresh = [within(low, high, prior, rule.depth)]
+        for end, below, above in ((low, before, most), (high, most, after)):
+            fresh.append(astride(end, below, above, high - low, prior, rule.depth_at_end))
+        return Hypotheses.joined([laws, *fresh]), heavy
 
     def _weighed(
         self, columns: IntArray, laws: Hypotheses, heavy: FloatArray, sd: float
@@ -311,8 +307,8 @@ class Beliefs(NamedTuple):
         hypotheses, masses, squares = _first(known, self.rule)
         look = self.first.some(columns)
         shares = look.shares.astype(np.float32)
-        for low, _, share in self._atoms(columns):
-            shares[np.arange(len(columns)), look.bins_of(low)] -= share
+        for low, high, share in self._atoms(columns):
+            shares[np.arange(len(columns)), look.fullest(low, high)] -= share
         live = self.live[columns, None].astype(np.float32)
         score = live * (shares @ masses.T)
         score -= 0.5 * live**2 * squares
@@ -353,12 +349,6 @@ def _put(old: FloatArray, columns: IntArray, new: FloatArray) -> FloatArray:
 def _some(columns: IntArray, count: int = _AT_ONCE) -> Iterator[IntArray]:
     for at in range(0, len(columns), count):
         yield columns[at : at + count]
-
-
-def _divided(share: float, parts: FloatArray) -> FloatArray:
-    """Return a share, divided as these parts are."""
-    total = parts.sum()
-    return share * (parts / total if total > 0.0 else np.full(len(parts), 1.0 / len(parts)))
 
 
 @lru_cache(maxsize=_SELDOM)

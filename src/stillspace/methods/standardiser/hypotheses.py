@@ -242,6 +242,30 @@ def within(low: FloatArray, high: FloatArray, prior: FloatArray, depth: int) -> 
     return _filled(one * (low + high) / 2.0, (high - low) / 2.0, octave, 0.0, prior)
 
 
+def astride(
+    edge: FloatArray,
+    below: FloatArray,
+    above: FloatArray,
+    width: FloatArray,
+    prior: FloatArray,
+    depth: int,
+) -> Hypotheses:
+    """Return hypotheses of cells on both sides of an edge, with this weight together.
+
+    One edge per column, and the shares of the cells in the bins `below` and `above` it. A law lies
+    so that the edge divides its cells as these shares say; scales are down to `depth` octaves below
+    `width`. Where a share is not positive, the hypotheses have no weight.
+    """
+    none = ~((below > 0.0) & (above > 0.0) & (width > 0.0))[..., None]
+    part = np.where(none, 0.5, (below / (below + above))[..., None])
+    width = np.where(none, 1.0, width[..., None])
+    octave = np.maximum(np.log2(width) - np.arange(1.0, depth + 1.0), LEAST_OCTAVE)
+    scale = np.exp2(octave)
+    center = np.where(none, 0.0, edge[..., None]) - scale * np.interp(part, *_t3_table())
+    prior = np.where(none, -np.inf, prior[..., None] - np.log(depth))
+    return _filled(center, scale / 2.0, octave, 0.0, prior)
+
+
 def log_sum(logarithms: FloatArray) -> FloatArray:
     """Return the logarithm of the sum along the last axis."""
     largest = np.max(logarithms, axis=-1, keepdims=True)

@@ -72,6 +72,16 @@ class Look:
         """Return the number of the bin that holds a value, one value per column."""
         return np.asarray(np.count_nonzero(self.edges <= values[:, None], axis=1))
 
+    def fullest(self, low: FloatArray, high: FloatArray) -> IntArray:
+        """Return the number of the fullest bin that holds cells from low to high, both per column.
+
+        An edge of this look may lie between the two.
+        """
+        first, last = self.bins_of(low)[:, None], self.bins_of(np.nextafter(high, -np.inf))[:, None]
+        at = np.arange(self.shares.shape[1])
+        there = (first <= at) & (at <= last)
+        return np.asarray(np.argmax(np.where(there, self.shares, -np.inf), axis=1))
+
     def own_edges(self, at: int) -> FloatArray:
         """Return the edges of one column."""
         return np.asarray(self.edges[at][np.isfinite(self.edges[at])])
@@ -122,53 +132,3 @@ def in_one_table(each: list[FloatArray]) -> FloatArray:
     for row, own in zip(edges, each, strict=True):
         row[: len(own)] = own
     return edges
-
-
-class Spread(NamedTuple):
-    """What a histogram says of a column."""
-
-    median: float
-    scale: float
-    others: float
-    """Share of the cells outside the median's bin."""
-
-
-UNKNOWN = Spread(0.0, np.inf, 0.0)
-
-
-def on_simplex(shares: FloatArray) -> FloatArray:
-    """Return the nearest shares that are not negative and add up to 1."""
-    sorted_down = np.sort(shares)[::-1]
-    excess = (np.cumsum(sorted_down) - 1.0) / np.arange(1.0, len(shares) + 1.0)
-    last = np.flatnonzero(sorted_down > excess)[-1]
-    return np.asarray(np.maximum(shares - excess[last], 0.0))
-
-
-def spread(edges: FloatArray, shares: FloatArray, rule: StandardiserRule) -> Spread:
-    """Return the median and the scale of cells, spread evenly within their bins.
-
-    `shares` (edges + 1) add up to 1; the first and the last bin are open. If the bin of the median
-    holds more than half of the cells, the scale is that of the other cells.
-    """
-    below = np.cumsum(shares)[:-1]
-    i = int(np.searchsorted(below, 0.5))
-    if not 0 < i < len(edges):
-        return UNKNOWN
-    share = float(shares[i])
-    median = float(edges[i - 1] + (0.5 - below[i - 1]) / share * (edges[i] - edges[i - 1]))
-    if not median < edges[i]:  # rounding: the bin may hold one number alone
-        median = float(edges[i - 1])
-    others = 1.0
-    if share > 0.5:  # most cells are one repeated value
-        others = 1.0 - share
-        below = np.where(np.arange(len(below)) >= i, below - share, below)
-    away = np.unique(np.abs(edges - median))
-    within = np.interp(median + away, edges, below) - np.interp(median - away, edges, below)
-    within = np.maximum.accumulate(within)
-
-    level = rule.level * others
-    at = int(np.searchsorted(within, level))
-    if at == len(within):
-        return Spread(median, np.inf, 1.0 - share)
-    found = max(float(np.interp(level, within, away)), away[at] / 2.0)
-    return Spread(median, rule.to_sd * found, 1.0 - share)

@@ -100,6 +100,15 @@ class StandardiserRule:
         """Octaves of the scale, below the width of a heavy bin, that its hypotheses have."""
         return self.parts_of_heavy_bin.bit_length() - 1
 
+    @property
+    def depth_at_end(self) -> int:
+        """The same of hypotheses around an end of a heavy bin.
+
+        Quantiles of the belief gather at the end, so one look tells more octaves apart than equal
+        parts do: as many as there are down to the width of a repeated value.
+        """
+        return 2 * self.depth
+
     def share_of(self, kappa: float) -> float:
         """Return the standardiser's part of μ² in a table with this κ."""
         return max(self.share / sqrt(kappa), self.least_share)
