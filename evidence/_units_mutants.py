@@ -564,15 +564,29 @@ UNITS = [
     Mutant(
         "an axis far from its group is asked about",
         SCATTER,
-        "(lengths < caps.cosines.array).any()",
-        "(lengths < 0.0).any()",
+        "(np.linalg.norm(axes, axis=0) < caps.cosines.array).any()",
+        "False",
         LOOK,
     ),
     Mutant(
         "scatter along the axes of other groups counts",
         SCATTER,
-        "np.hstack([inside / lengths, span,",
-        "np.hstack([inside / lengths, inside[:, :m] / lengths[:m],",
+        "np.hstack([weights[:, None], axes, span,",
+        "np.hstack([weights[:, None], axes, axes[:, :m],",
         LOOK,
+    ),
+    Mutant(
+        "scatter is seen in the units of the columns",
+        SCATTER,
+        "weights = 1.0 / np.sqrt(np.maximum(np.diag(rest.value), rest.sd))",
+        "weights = np.ones(D)",
+        LOOK,
+    ),
+    Mutant(
+        "a row that shrank in other units keeps its shrunken length",
+        MOMENTS,
+        "np.where(free, size, 1.0)",
+        "1.0",
+        TERMS,
     ),
 ]

@@ -39,10 +39,11 @@ def directions(rng, D, m):
 
 
 def axes(rng, D, m, k):
-    """m axes, a basis of their span, and k directions across it."""
+    """Units of columns, m axes, a basis of their span, and k directions across it."""
     C = rng.standard_normal((D, m))
     C /= np.linalg.norm(C, axis=0)
-    return np.hstack([C, np.linalg.qr(C, mode="complete")[0][:, : m + k]])
+    units = rng.uniform(0.1, 1.0, (D, 1))
+    return np.hstack([units, C, np.linalg.qr(C, mode="complete")[0][:, : m + k]])
 
 
 def points(query, rng):
@@ -159,22 +160,33 @@ def test_scatter_against_plain_numpy(rng):
     cosines = (0.4, 0.2)
     found = MemoryRows(XT).add(CapScatter(D, cosines, 2, 3), point, None)
     want, both = np.zeros((2, 2)), 0
-    P = np.eye(D) - point[:, 2:4] @ point[:, 2:4].T
+    w, axis, A, B = np.split(point, [1, 3, 5], axis=1)
     for x in XT.T:
-        inside = [bool(u @ x >= t) for u, t in zip(point.T, cosines, strict=False)]
+        z = w[:, 0] * x / np.linalg.norm(w[:, 0] * x)
+        inside = [bool(u @ z >= t) for u, t in zip(axis.T, cosines, strict=True)]
         both += all(inside)
         if any(inside):
             j = inside.index(True)
-            far, along = np.sum((P @ x) ** 2), np.sum((point[:, 4:].T @ x) ** 2)
+            far, along = np.sum((z - A @ A.T @ z) ** 2), np.sum((B.T @ z) ** 2)
             want[j] += np.array([far - along, along]) / (1.0 - cosines[j] ** 2)
     assert both > 0
     np.testing.assert_allclose(found, want, rtol=1e-10)
 
 
+def test_rows_without_cells_that_count_have_no_scatter():
+    """A zero row, and a row that the units of the columns make tiny."""
+    point = np.hstack([np.r_[1e-300, np.ones(6)][:, None], np.eye(D)[:, [1, 1, 2]]])
+    query = CapScatter(D, (0.5,), 1, 1)
+    assert not term(query, np.zeros(D), point).any()
+    assert np.all(np.isfinite(term(query, np.eye(D)[0], point)))
+    np.testing.assert_allclose(term(query, np.r_[0.0, 0.8, 0.6, 0, 0, 0, 0], point), [[0.0, 0.48]])
+
+
 def test_a_row_at_the_edge_of_a_cap_counts_alike_wherever_it_stands(rng):
     """Rows whose cosine is t but for some bits, in blocks of several widths."""
     point = axes(rng, D, 1, 2)
-    query, c = CapScatter(D, (0.5,), 1, 2), point[:, 0]
+    point[:, 0] = 1.0
+    query, c = CapScatter(D, (0.5,), 1, 2), point[:, 1]
     for _ in range(30):
         away = rng.standard_normal(D)
         away -= (away @ c) * c
@@ -281,7 +293,7 @@ def test_the_bounds_are_reached(query):
     elif isinstance(query, AngleCounts | ScoreCounts):
         x, y, point = e[0], e[1], e[:, : query.m]
     elif isinstance(query, CapScatter):  # at the edges of two caps, across both axes
-        t, point = query.cosines, e[:, [0, 1, 0, 1, 4, 5, 6]]
+        t, point = query.cosines, np.hstack([np.ones((D, 1)), e[:, [0, 1, 0, 1, 4, 5, 6]]])
         x, y = (t[i] * e[i] + np.sqrt(1.0 - t[i] ** 2) * e[5 - i] for i in (0, 1))
         x, y = (1.0 + 2.0**-50) * x, (1.0 + 2.0**-50) * y
     else:

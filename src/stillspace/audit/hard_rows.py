@@ -50,11 +50,12 @@ def random_directions(rng: np.random.Generator, D: int, r: int) -> FloatArray:
 
 
 def random_axes(rng: np.random.Generator, D: int, r: int) -> FloatArray:
-    """Return r axes, some nearly the same, a basis of their span, and all directions across it."""
+    """Return units of columns, r axes, some nearly the same, and all directions across them."""
     C = rng.standard_normal((D, r))
     C[:, 1:] = C[:, :1] + 10.0 ** rng.uniform(-8, 0) * C[:, 1:]
     C /= np.linalg.norm(C, axis=0)
-    return np.hstack([C, np.linalg.qr(C, mode="complete")[0]])
+    units = 10.0 ** rng.uniform(-2, 0, (D, 1))
+    return np.hstack([units, C, np.linalg.qr(C, mode="complete")[0]])
 
 
 def random_centre(rng: np.random.Generator, D: int, r: int) -> FloatArray:  # noqa: ARG001

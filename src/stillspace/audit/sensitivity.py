@@ -290,7 +290,8 @@ def _subspace(point: FloatArray, rng: np.random.Generator, D: int, r: int) -> Fl
     if point.shape == (D, 2 * r):
         return np.linalg.svd(point)[0][:, :r]
     if point.ndim == 2 and point.shape[1] > 2 * r:  # far from an axis, but inside its cap
-        return np.linalg.qr(point[:, -r:] + 0.05 * point[:, :r])[0]
+        V = (point[:, -r:] + 0.05 * point[:, 1 : r + 1]) / point[:, :1]
+        return np.linalg.qr(V)[0]
     return np.linalg.qr(rng.standard_normal((D, r)))[0]
 
 

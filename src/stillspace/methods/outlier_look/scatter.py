@@ -56,6 +56,9 @@ def scatter_plan(
     `moment` is that of all rows, `rest` that of the rows outside the groups and the `others`. So
     their difference is the second moment of all these groups. Its leading eigenvectors are nearer
     to the middles of the groups than the directions in which the groups were found.
+
+    Scatter is seen in units in which the other rows vary alike along all columns. In other units
+    all rows vary most along the columns with too small a unit, errors as well.
     """
     D = len(rest.value)
     m = _count_lines([*groups, *others])
@@ -63,17 +66,23 @@ def scatter_plan(
     edge = hypot(moment.sd, rest.sd) * sqrt(D / 2.0)
     if D - m < 2 or values[-m] <= 2.0 * edge:
         return None
-    span, across = vectors[:, -m:], vectors[:, :-m]
-    variances, axes = np.linalg.eigh(across.T @ rest.value @ across)
-    variances = drawn_together(variances, rest.sd)
-    strong = variances > variances.mean()
     caps = caps_of(tuple(groups))
-    inside = span @ (span.T @ caps.directions.array)
-    lengths = np.linalg.norm(inside, axis=0)  # the cosine of axis and direction
-    if not strong.any() or (lengths < caps.cosines.array).any():
+    axes = vectors[:, -m:] @ (vectors[:, -m:].T @ caps.directions.array)
+    if (np.linalg.norm(axes, axis=0) < caps.cosines.array).any():  # cosines of axis and direction
         return None
+    weights = 1.0 / np.sqrt(np.maximum(np.diag(rest.value), rest.sd))
+    weights /= weights.max()
+    span, across = np.split(np.linalg.qr(weights[:, None] * vectors[:, -m:], "complete")[0], [m], 1)
+    weighted = weights[:, None] * rest.value * weights
+    variances, directions = np.linalg.eigh(across.T @ weighted @ across)
+    variances = drawn_together(variances, rest.sd * float(np.mean(weights**2)))
+    strong = variances > variances.mean()
+    if not strong.any():
+        return None
+    axes = weights[:, None] * axes
+    axes /= np.linalg.norm(axes, axis=0)
     query = CapScatter(D, tuple(caps.cosines.array.tolist()), m, int(strong.sum()))
-    point = np.hstack([inside / lengths, span, across @ axes[:, strong]])
+    point = np.hstack([weights[:, None], axes, span, across @ directions[:, strong]])
     usual = float(variances[strong].sum() / variances.sum())
     return ScatterPlan(query, point, float(strong.mean()), usual)
 

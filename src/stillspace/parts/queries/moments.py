@@ -286,17 +286,18 @@ class AngleCounts(FromScores):
 
 
 @dataclass(frozen=True, slots=True)
-class CapScatter(FromScores):
+class CapScatter(Bounded):
     """How far the rows inside caps lie from the span of all axes, in which directions.
 
-    The point (D, m + s + k) holds the axes u of the m caps, unit vectors, an orthonormal basis A of
-    their span, and k orthonormal directions B across it. A unit row x belongs to the first cap with
-    u·x ≥ t. Its squared distance from the span, `q = 1 − ‖Aᵀx‖²`, is at most `1 − t²`, and
-    `p = ‖Bᵀx‖²` is the part of q along B. The row adds `(q − p, p)/(1 − t²)` to its cap.
+    The point (D, 1 + m + s + k) holds a factor w in (0, 1] for each column, and for rows in these
+    units: the axes u of the m caps, unit vectors; an orthonormal basis A of their span; and k
+    orthonormal directions B across it. A row becomes `z = wx/‖wx‖`. It belongs to the first cap
+    with u·z ≥ t. Its squared distance from the span, `q = 1 − ‖Aᵀz‖²`, is at most `1 − t²`, and
+    `p = ‖Bᵀz‖²` is the part of q along B. The row adds `(q − p, p)/(1 − t²)` to its cap.
 
     Both numbers are ≥ 0, and their sum is at most 1 (q and p are cut to that). So the norm of a
-    term is at most 1, and two terms, in whatever caps, differ by at most √2. As the bits of the
-    scores are the row's alone, no other row moves it into another cap.
+    term is at most 1, and two terms, in whatever caps, differ by at most √2. As the bits of z and
+    of its scores are the row's alone, no other row moves it into another cap.
     """
 
     D: int
@@ -313,19 +314,16 @@ class CapScatter(FromScores):
         """Across B and along B, for each cap."""
         return (len(self.cosines), 2)
 
-    def add_measured(
-        self,
-        Y: FloatArray,
-        distances: FloatArray,  # noqa: ARG002
-        point: FloatArray,
-        out: FloatArray,
-    ) -> None:
+    def add_block(self, XT: FloatArray, point: FloatArray, out: FloatArray) -> None:
         """Add the terms: a row counts in the first cap that it is in."""
         m, end = len(self.cosines), len(self.cosines) + self.s
-        check_point(point, (self.D, end + self.k))
+        check_point(point, (self.D, 1 + end + self.k))
+        Z = XT * point[:, :1]
+        size = kernels.column_norms(Z)
+        free = size > 0.0
+        Y = kernels.scores(Z, np.ascontiguousarray(point[:, 1:])) / np.where(free, size, 1.0)
         q = 1.0 - kernels.column_norms(Y[m:end]) ** 2
         p = kernels.column_norms(Y[end:]) ** 2
-        free = np.ones(Y.shape[1], dtype=bool)
         for j, t in enumerate(self.cosines):
             inside = free & (Y[j] >= t)
             free &= ~inside
