@@ -575,4 +575,32 @@ UNITS = [
         "np.hstack([inside / lengths, inside[:, :m] / lengths[:m],",
         LOOK,
     ),
+    Mutant(
+        "the curvature takes more than a dear look left",
+        "methods/newton/method.py",
+        "scalar = min(self.rule.curvature_share, self.rule.most_curvature * left)",
+        "scalar = self.rule.curvature_share",
+        ("tests/test_newton.py",),
+    ),
+    Mutant(
+        "parts of the rows are read with shares that are too small for it",
+        "methods/newton/method.py",
+        "return steps if steps.divisible else replace(steps, sampling=ALL)",
+        "return steps",
+        ("tests/test_newton.py",),
+    ),
+    Mutant(
+        "huge released shares overflow",
+        "methods/standardiser/looks.py",
+        "np.clip(counted[:, : own.shape[1]], -LARGEST_SHARE, LARGEST_SHARE)",
+        "counted[:, : own.shape[1]]",
+        STANDARDISER,
+    ),
+    Mutant(
+        "the 1 of a simplex is lost in large shares",
+        "methods/standardiser/reading.py",
+        "shares = shares - shares.max()",
+        "shares = shares + 0.0",
+        STANDARDISER,
+    ),
 ]
