@@ -37,7 +37,9 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import AngleCounts, CapScatter, FourthMoment, SecondMoment
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.moments import squares
+from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
+from stillspace.plans.ledger import ALL
 from stillspace.plans.staged import StagedPlan
 from stillspace.rows import Affine, Caps, Fill, MemoryRows, Sphere, Without, through_view
 from stillspace.run import run
@@ -584,6 +586,27 @@ def test_a_group_that_scatters_alike_stays_in_the_start():
     assert (none.left_out, none.through) == ((), ())
     assert none.spent == pytest.approx(0.32)
     np.testing.assert_array_equal(none.moment.value, all_rows)
+
+
+def test_the_start_has_the_rows_of_groups_that_stayed_before_the_scatter_was_asked_for():
+    """A natural group along the strongest direction, and one that scatters unlike the others. Rows
+    are divided, but the answer must be as precise as its noise: all rows are read."""
+    method, e = OutlierLook(8, 2), np.eye(8)
+    all_rows, rest = moments_with(e[7])
+    natural, foreign = (
+        LeftOut(u, two_sided=False, angle=0.3, share=0.2, sd=1e-3) for u in (e[0], e[7])
+    )
+    moment = Moment(all_rows + 0.2 * np.outer(e[0], e[0]), 0.1, 1e-6)
+    groups, part = (natural, foreign), RowPart(4, 0)
+    state = Rest(Allowance(1.0, 5000), moment, groups, (0.0, 0.0), part)
+    state = method.take(state, (Answer(rest, 1e-6),))
+    assert isinstance(state, Scatter)
+    assert state.judged.foreign == (foreign,)
+    assert method.ask(state).sampling == ALL
+    end = method.take(state, (Answer(np.array([[0.3, 0.01]]), 1e-6),))
+    assert isinstance(end, NewMoment)
+    assert end.screening.left_out == (foreign,)
+    assert end.screening.division == part
 
 
 def test_it_does_not_look_where_it_could_not_see():
