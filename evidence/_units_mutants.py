@@ -845,4 +845,11 @@ UNITS = [
         "varies = True",
         READING,
     ),
+    Mutant(
+        "equal variances are strong by rounding",
+        SCATTER,
+        "(1.0 + _ROUNDING) * variances.mean()",
+        "variances.mean()",
+        LOOK,
+    ),
 ]

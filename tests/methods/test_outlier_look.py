@@ -565,6 +565,16 @@ def test_nothing_is_asked_where_the_answer_would_say_nothing(why):
         assert scatter_plan(groups, others, Moment(all_rows, 0.1, sd), Moment(rest, 0.1, sd))
 
 
+@pytest.mark.parametrize("D", range(4, 40))
+def test_rows_that_vary_alike_in_all_directions_have_no_shape(D):
+    """Noise alone has none, and the mean of equal numbers may be rounded down."""
+    group = LeftOut(np.eye(D)[0], two_sided=False, angle=0.3, share=0.2, sd=1e-3)
+    rest = np.diag([0.0, *np.linspace(0.99, 1.01, D - 1) * 0.8 / (D - 1)])
+    all_rows = rest + 0.2 * np.outer(group.direction, group.direction)
+    moments = (Moment(matrix, 0.1, 0.01 / sqrt(D)) for matrix in (all_rows, rest))
+    assert scatter_plan((group,), (), *moments) is None
+
+
 def test_a_group_that_scatters_alike_stays_in_the_start():
     """Two groups on one line: only one is alike, so the moment without both misses its rows."""
     method, u = OutlierLook(8, 2), np.eye(8)[7]

@@ -19,6 +19,9 @@ from stillspace.methods.outlier_look.rule import LookRule
 from stillspace.methods.spectrum import Moment, drawn_together
 from stillspace.parts.queries import CapScatter
 
+_ROUNDING = 1e-9
+"""Relative: equal variances differ from their mean by less."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScatterPlan:
@@ -66,7 +69,7 @@ def scatter_plan(
     span, across = vectors[:, -m:], vectors[:, :-m]
     variances, axes = np.linalg.eigh(across.T @ rest.value @ across)
     variances = drawn_together(variances, rest.sd)
-    strong = variances > variances.mean()
+    strong = variances > (1.0 + _ROUNDING) * variances.mean()
     caps = caps_of(tuple(groups))
     inside = span @ (span.T @ caps.directions.array)
     lengths = np.linalg.norm(inside, axis=0)  # the cosine of axis and direction
