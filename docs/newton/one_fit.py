@@ -1,6 +1,6 @@
-"""Draw docs/newton.png: the steps of the default, and one real fit that went through all of them.
+"""Draw one-fit.png: one real fit of the default, pass by pass.
 
-python docs/newton_figure.py
+python docs/newton/one_fit.py
 """
 
 import warnings

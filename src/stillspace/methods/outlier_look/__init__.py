@@ -1,9 +1,9 @@
 """One look for outliers that sit together on the sphere.
 
-A method as `stillspace.plans.adaptive` defines it (docs/newton.md, "The look for outliers"). Four
-releases: the second moment, fourth moments among its leading directions, angles to the directions
-in which rows gather, and, only where some of these look like outliers, the second moment of the
-other rows.
+A method as `stillspace.plans.adaptive` defines it (docs/newton.md, "The look for outliers"). It
+releases the second moment, fourth moments along its leading directions, and angles to the
+directions in which rows gather. If groups are found, it also releases the second moment of the
+other rows, and how the rows of the groups scatter about their axes.
 """
 
 from stillspace.methods.outlier_look.caps import LeftOut, clear_gaps, loose_gaps

@@ -45,7 +45,7 @@ class LookRule:
     doubt: float = 1.0
     """Standard deviations of noise that are added to the ring's density, and to the rows on the
     other side of a loose group: neither may be empty by luck. As many are taken off the variance
-    along a group's direction, so that no group is natural by luck."""
+    along a group's direction, and off its scatter, so that no group is natural by luck."""
     narrow: int = 8
     """Bins of the widest cap of a loose group, which has no empty ring: 40 degrees. Skewed tables
     have wider ones: with 45 degrees, 8 of 600 looks at clean tables left a loose group out, with 40
