@@ -37,7 +37,9 @@ from stillspace.parts.noise import seeded_generator
 from stillspace.parts.queries import AngleCounts, CapScatter, FourthMoment, SecondMoment
 from stillspace.parts.queries.columns import ColumnCounts
 from stillspace.parts.queries.moments import squares
+from stillspace.parts.sampling import RowPart
 from stillspace.plans.adaptive import AdaptivePlan, Allowance, Answer
+from stillspace.plans.ledger import ALL
 from stillspace.plans.staged import StagedPlan
 from stillspace.rows import Affine, Caps, Fill, MemoryRows, Sphere, Without, through_view
 from stillspace.run import run
@@ -531,7 +533,7 @@ def test_a_group_is_wide_only_if_noise_cannot_be_the_reason(sd, alike):
 def moments_with(group, share=0.2, D=8, correlation=0.75):
     """The second moments of all rows and of the others; two of their columns are correlated."""
     rest = np.diag([0.3, 0.2, 0.1, 0.1, 0.05, 0.02, 0.02, 0.01][:D])
-    rest[0, 1] = rest[1, 0] = correlation * sqrt(0.3 * 0.2)
+    rest[1, 2] = rest[2, 1] = correlation * sqrt(0.2 * 0.1)
     return rest + share * np.outer(group, group), rest
 
 
@@ -547,8 +549,8 @@ def test_axes_are_sharper_than_the_directions_in_which_groups_were_found():
     # in the units of the weights columns have variance 1, and two are correlated by .75
     units = 1.0 / np.sqrt(np.maximum(np.diag(rest), 1e-6))
     np.testing.assert_allclose(weights[:, 0], units / units.max())
-    np.testing.assert_allclose(np.abs(B[:2, -1]), sqrt(0.5), atol=1e-6)
-    assert B[0, -1] * B[1, -1] > 0.0
+    np.testing.assert_allclose(np.abs(B[1:3, -1]), sqrt(0.5), atol=1e-6)
+    assert B[1, -1] * B[2, -1] > 0.0
     assert B.shape[1] == plan.query.k
     assert plan.part == pytest.approx(plan.query.k / 7)
     # 1.75, .25, and 1 five times; rounding decides which of the ones are above their mean
@@ -576,6 +578,16 @@ def test_nothing_is_asked_where_the_answer_would_say_nothing(why):
         assert scatter_plan(groups, others, Moment(all_rows, 0.1, 0.045), less) is not None
 
 
+@pytest.mark.parametrize("D", range(4, 40))
+def test_rows_that_vary_alike_in_all_directions_have_no_shape(D):
+    """Noise alone has none, and the mean of equal numbers may be rounded down."""
+    group = LeftOut(np.eye(D)[0], two_sided=False, angle=0.3, share=0.2, sd=1e-3)
+    rest = np.diag([0.0, *np.linspace(0.99, 1.01, D - 1) * 0.8 / (D - 1)])
+    all_rows = rest + 0.2 * np.outer(group.direction, group.direction)
+    moments = (Moment(matrix, 0.1, 0.01 / sqrt(D)) for matrix in (all_rows, rest))
+    assert scatter_plan((group,), (), *moments) is None
+
+
 def test_a_group_that_scatters_alike_stays_in_the_start():
     """Two groups on one line: only one is alike, so the moment without both misses its rows."""
     method, u = OutlierLook(8, 2), np.eye(8)[7]
@@ -597,6 +609,27 @@ def test_a_group_that_scatters_alike_stays_in_the_start():
     assert (none.left_out, none.through) == ((), ())
     assert none.spent == pytest.approx(0.32)
     np.testing.assert_array_equal(none.moment.value, all_rows)
+
+
+def test_the_start_has_the_rows_of_groups_that_stayed_before_the_scatter_was_asked_for():
+    """A natural group along the strongest direction, and one that scatters unlike the others. Rows
+    are divided, but the answer must be as precise as its noise: all rows are read."""
+    method, e = OutlierLook(8, 2), np.eye(8)
+    all_rows, rest = moments_with(e[7])
+    natural, foreign = (
+        LeftOut(u, two_sided=False, angle=0.3, share=0.2, sd=1e-3) for u in (e[0], e[7])
+    )
+    moment = Moment(all_rows + 0.2 * np.outer(e[0], e[0]), 0.1, 1e-6)
+    groups, part = (natural, foreign), RowPart(4, 0)
+    state = Rest(Allowance(1.0, 5000), moment, groups, (0.0, 0.0), part)
+    state = method.take(state, (Answer(rest, 1e-6),))
+    assert isinstance(state, Scatter)
+    assert state.judged.foreign == (foreign,)
+    assert method.ask(state).sampling == ALL
+    end = method.take(state, (Answer(np.array([[0.3, 0.01]]), 1e-6),))
+    assert isinstance(end, NewMoment)
+    assert end.screening.left_out == (foreign,)
+    assert end.screening.division == part
 
 
 def test_it_does_not_look_where_it_could_not_see():

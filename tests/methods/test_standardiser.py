@@ -146,6 +146,7 @@ def test_shares_on_the_simplex_are_the_nearest(rng):
         assert x.sum() == pytest.approx(1.0)
         others = rng.dirichlet(np.ones(6), 200)
         assert np.linalg.norm(x - y) <= np.linalg.norm(others - y, axis=1).min() + 1e-12
+    np.testing.assert_array_equal(on_simplex(np.array([1e20, -1e20, 0.0])), [1.0, 0.0, 0.0])
 
 
 def histogram(x, edges):
@@ -195,7 +196,7 @@ def test_laws_inside_the_narrowest_bin_have_a_scale():
     assert np.isneginf(laws.prior).tolist() == [[False] * 10, [True] * 10]  # no bin, no weight
 
 
-@pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 1e6])
+@pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 1e6, 1e18, 1e40, 1e300])
 def test_whatever_is_released_the_shares_fit_and_it_ends(rng, scale):
     method, allowance = Standardiser(4), Allowance(0.5, 3000)
     for _ in range(6):

@@ -176,7 +176,8 @@ class DampedNewton:
 
     def _step_from(self, allowance: Allowance, screening: Screening) -> Steps:
         D, r, moment = self.D, self.r, screening.moment
-        scalar = self.rule.curvature_share
+        left = 1.0 - screening.spent
+        scalar = min(self.rule.curvature_share, self.rule.most_curvature * left)
         matrix = scalar if r > 1 else 0.0
         variance = moment.sd**2 / 2.0  # of the noise between two directions
         V, spectrum = moment.leading(r), moment.spectrum(r)
@@ -184,29 +185,29 @@ class DampedNewton:
         across = Across.of(moment.leading(min(r + self.rule.leading, D))[:, r:], spectrum)
         others = variance / float(spectrum.signal[-1]) ** 2 * np.eye(r)
         P = np.concatenate([spread.covariances[: len(across.near) - 1], others[None]])
-        part = self._part(allowance, spectrum.signal)
-        return Steps(
+        part = self._part(allowance, spectrum.signal, scalar)
+        steps = Steps(
             allowance,
             screening,
             V,
             spectrum,
-            parts=(1.0 - screening.spent - scalar - matrix, scalar, matrix),
+            parts=(left - scalar - matrix, scalar, matrix),
             belief=Belief.at(V, P, part, across, spectrum.squares, self.rule).reopened(),
             spread=spread,
             spent=screening.spent,
             rule=self.rule,
             sampling=screening.division,
         )
+        return steps if steps.divisible else replace(steps, sampling=ALL)
 
-    def _part(self, allowance: Allowance, signal: FloatArray) -> float:
+    def _part(self, allowance: Allowance, signal: FloatArray, scalar: float) -> float:
         """Return the share of near rows from which on the curvature can grow.
 
-        Half of the signal is enough, but neither one direction alone nor noise.
+        Half of the signal is enough, but neither one direction alone nor noise. `scalar` is the
+        share of μ² of the curvature in all steps together.
         """
         query = Curvature(self.D, self.r, self.rule.largest_cap)
-        noise = allowance.sd(
-            query, self.rule.curvature_share / (self.rule.first_steps + self.rule.last_steps)
-        )
+        noise = allowance.sd(query, scalar / (self.rule.first_steps + self.rule.last_steps))
         alone = self.rule.alone * float(signal[0]) if self.r > 1 else 0.0
         least = max(float(signal.sum()) / 2.0, alone, self.rule.sure * noise)
         return min(self.rule.largest_part, least)

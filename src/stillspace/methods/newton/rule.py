@@ -19,6 +19,10 @@ class NewtonRule:
     """The start gets the share top_up/κ̂² of μ², if that is more than the first look's."""
     curvature_share: float = 0.03
     """Of μ²: the curvature, in all steps together. For r > 1 its matrix gets as much."""
+    most_curvature: float = 0.25
+    """Of what is left of μ² when the steps begin: the curvature gets no more than that, and neither
+    does its matrix. This matters where units were found again with little budget: hardly anything
+    is left then, and the gradient needs most of it."""
     holes_share: float = 0.005
     """Of μ²: the count of rows with missing cells, in fits that could fill these cells."""
     first_steps: int = 8

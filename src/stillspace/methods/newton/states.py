@@ -14,7 +14,7 @@ from stillspace.methods.newton.spread import Spread
 from stillspace.methods.outlier_look import LookState, Screening
 from stillspace.methods.spectrum import Spectrum
 from stillspace.parts.sampling import All, RowPart
-from stillspace.plans.adaptive import Allowance
+from stillspace.plans.adaptive import LEAST_SHARE, Allowance
 from stillspace.plans.ledger import ALL
 
 
@@ -108,6 +108,11 @@ class Steps:
             return first
         each = (1.0 - self.spent) / (self.end - self.k) / (gradient + scalar + matrix)
         return gradient * each, scalar * each, matrix * each
+
+    @property
+    def divisible(self) -> bool:
+        """Whether the shares of the next step are large enough for a part of the rows."""
+        return all(share == 0.0 or share >= LEAST_SHARE for share in self.shares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

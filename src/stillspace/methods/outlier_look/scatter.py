@@ -19,6 +19,9 @@ from stillspace.methods.outlier_look.rule import LookRule
 from stillspace.methods.spectrum import Moment, drawn_together
 from stillspace.parts.queries import CapScatter
 
+_ROUNDING = 1e-9
+"""Relative: equal variances differ from their mean by less."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScatterPlan:
@@ -76,7 +79,7 @@ def scatter_plan(
     weighted = weights[:, None] * rest.value * weights
     variances, directions = np.linalg.eigh(across.T @ weighted @ across)
     variances = drawn_together(variances, rest.sd * float(np.mean(weights**2)))
-    strong = variances > variances.mean()
+    strong = variances > (1.0 + _ROUNDING) * variances.mean()
     if not strong.any():
         return None
     axes = weights[:, None] * axes

@@ -13,6 +13,10 @@ from stillspace._typing import AnyArray, FloatArray, IntArray
 from stillspace.methods.standardiser.rule import StandardiserRule
 from stillspace.parts.queries.columns import octave_edges
 
+LARGEST_SHARE = 1e6
+"""Of the rows: a released share that is larger, on either side of 0, counts as this one. Noise of
+any use has none, and single precision holds what is computed from it."""
+
 
 class Range(NamedTuple):
     """What a codebook says of a column: its smallest and its largest value."""
@@ -37,7 +41,8 @@ class Look:
     def of(cls, columns: IntArray, edges: FloatArray, counted: FloatArray, sd: float) -> Self:
         """Return a look from released shares; what lies beyond a column's own bins is noise."""
         own = np.concatenate([np.full((len(edges), 1), True), np.isfinite(edges)], axis=1)
-        return cls(columns, edges, np.where(own, counted[:, : own.shape[1]], 0.0), sd)
+        shares = np.clip(counted[:, : own.shape[1]], -LARGEST_SHARE, LARGEST_SHARE)
+        return cls(columns, edges, np.where(own, shares, 0.0), sd)
 
     @cached_property
     def closed(self) -> npt.NDArray[np.bool_]:

@@ -49,6 +49,7 @@ UNKNOWN = Spread(0.0, np.inf, 0.0)
 
 def on_simplex(shares: FloatArray) -> FloatArray:
     """Return the nearest shares that are not negative and add up to 1."""
+    shares = shares - shares.max()  # the same answer; the 1 is not lost in large numbers
     sorted_down = np.sort(shares)[::-1]
     excess = (np.cumsum(sorted_down) - 1.0) / np.arange(1.0, len(shares) + 1.0)
     last = np.flatnonzero(sorted_down > excess)[-1]
