@@ -559,6 +559,19 @@ def test_axes_are_sharper_than_the_directions_in_which_groups_were_found():
     assert plan.query.s == 1
 
 
+def test_the_span_of_several_axes_is_orthonormal_and_holds_them():
+    middles = np.array([np.eye(8)[7], 0.6 * np.eye(8)[6] + 0.8 * np.eye(8)[7]])
+    all_rows, rest = moments_with(middles[0])
+    all_rows += 0.2 * np.outer(middles[1], middles[1])
+    groups = [LeftOut(u, two_sided=False, angle=0.3, share=0.2, sd=1e-3) for u in middles]
+    plan = scatter_plan(groups, (), Moment(all_rows, 0.1, 1e-6), Moment(rest, 0.1, 1e-6))
+    _, axes, A, B = np.split(plan.point, [1, 3, 5], axis=1)
+    np.testing.assert_allclose(A.T @ A, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(A @ A.T @ axes, axes, atol=1e-12)
+    np.testing.assert_allclose(B.T @ A, 0.0, atol=1e-12)
+    np.testing.assert_allclose(B.T @ B, np.eye(plan.query.k), atol=1e-12)
+
+
 @pytest.mark.parametrize("why", ["noise", "no shape", "another axis", "no room"])
 def test_nothing_is_asked_where_the_answer_would_say_nothing(why):
     D = 3 if why == "no room" else 8
