@@ -173,6 +173,20 @@ def test_scatter_against_plain_numpy(rng):
     np.testing.assert_allclose(found, want, rtol=1e-10)
 
 
+def test_scatter_keeps_its_bounds_at_any_point(rng):
+    """Axes outside the span, directions that are not orthonormal: the cuts alone must do."""
+    query, largest = CapScatter(D, (0.5, 0.3), 2, 3), 0.0
+    for _ in range(300):
+        point = rng.standard_normal((D, 8)) * 10.0 ** rng.uniform(-1, 1)
+        found = term(query, unit_rows(rng, 1, D)[:, 0], point)
+        assert found.min() >= 0.0
+        largest = max(largest, found.sum())
+    assert largest == pytest.approx(1.0)
+    outside = np.hstack([np.ones((D, 1)), np.eye(D)[:, [0, 1, 2, 3, 4, 5, 6]]])
+    x = 0.6 * np.eye(D)[0] + 0.8 * np.eye(D)[4]
+    np.testing.assert_allclose(term(query, x, outside), [[0.11 / 0.75, 0.64 / 0.75], [0.0, 0.0]])
+
+
 def test_rows_without_cells_that_count_have_no_scatter():
     """A zero row, and a row that the units of the columns make tiny."""
     point = np.hstack([np.r_[1e-300, np.ones(6)][:, None], np.eye(D)[:, [1, 1, 2]]])
