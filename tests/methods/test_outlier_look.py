@@ -638,6 +638,7 @@ def test_the_start_has_the_rows_of_groups_that_stayed_before_the_scatter_was_ask
     state = method.take(state, (Answer(rest, 1e-6),))
     assert isinstance(state, Scatter)
     assert state.judged.foreign == (foreign,)
+    assert state.plan.query.s == 2  # the natural group's rows are in the difference of moments, too
     assert method.ask(state).sampling == ALL
     end = method.take(state, (Answer(np.array([[0.3, 0.01]]), 1e-6),))
     assert isinstance(end, NewMoment)
