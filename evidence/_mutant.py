@@ -25,7 +25,7 @@ PAIRS = ("tests/test_pair_cut.py",)
 
 EXTENDING = ("tests/test_extending.py",)
 
-LOOK = ("tests/methods/test_outlier_look.py",)
+LOOK = ("tests/methods/test_outlier_look.py", "tests/methods/test_scatter.py")
 
 CERTIFICATE = ("tests/methods/test_certificate.py",)
 
