@@ -15,7 +15,7 @@ class LookRule:
     modes_share: float = 0.02
     """Share of μ² for the fourth moments: these only propose directions."""
     angles_share: float = 0.05
-    """Share of μ² for the angles, on which every decision rests."""
+    """Share of μ² for the angles, by which groups are found."""
     scatter_share: float = 0.05
     """Share of μ² for the scatter inside the caps of groups that may be left out."""
     weak: float = 4.0
